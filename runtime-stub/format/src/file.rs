@@ -1,0 +1,175 @@
+//! The artifact as a file.
+//!
+//! | offset | bytes | field |
+//! |---|---|---|
+//! | 0 | 8 | magic `ZMLMODEL` |
+//! | 8 | 4 | format version, little-endian, [`FORMAT_VERSION`] |
+//! | 12 | 4 | zero |
+//! | 16 | 8 | length of the manifest |
+//! | 24 | 8 | length of the file |
+//! | 32 | 32 | SHA-256 of everything from offset 64 |
+//! | 64 | | manifest, JSON, UTF-8 |
+//! | | | blobs, each at a multiple of 64, zeros between |
+
+use crate::{BlobInfo, Manifest};
+use sha2::{Digest, Sha256};
+use std::{collections::BTreeMap, fmt, io, path::Path};
+
+pub const FORMAT_VERSION: u32 = 1;
+const MAGIC: &[u8; 8] = b"ZMLMODEL";
+const HEADER: usize = 64;
+const ALIGN: usize = 64;
+
+/// Collects blobs (equal ones once) and writes the file.
+#[derive(Default)]
+pub struct Writer {
+    blobs: Vec<Vec<u8>>,
+    seen: BTreeMap<[u8; 32], usize>,
+}
+impl Writer {
+    pub fn new() -> Self {
+        Self::default()
+    }
+    /// Index of a blob with these bytes.
+    pub fn blob(&mut self, bytes: &[u8]) -> usize {
+        let digest: [u8; 32] = Sha256::digest(bytes).into();
+        *self.seen.entry(digest).or_insert_with(|| {
+            self.blobs.push(bytes.to_vec());
+            self.blobs.len() - 1
+        })
+    }
+    /// The bytes of the file; `manifest.blobs` is replaced. Equal inputs give equal bytes.
+    pub fn finish(self, mut manifest: Manifest) -> Vec<u8> {
+        // Offsets stand in the manifest and depend on its length: write it with offsets from the first blob, then
+        // grow the manifest area until it holds the final text.
+        let relative: Vec<u64> = self
+            .blobs
+            .iter()
+            .scan(0u64, |at, b| {
+                let here = *at;
+                *at += b.len().next_multiple_of(ALIGN) as u64;
+                Some(here)
+            })
+            .collect();
+        let mut start = HEADER;
+        let text = loop {
+            manifest.blobs = self
+                .blobs
+                .iter()
+                .zip(&relative)
+                .map(|(b, r)| BlobInfo {
+                    offset: start as u64 + r,
+                    bytes: b.len() as u64,
+                    sha256: hex(&Sha256::digest(b)),
+                })
+                .collect();
+            let text = serde_json::to_vec(&manifest).expect("the manifest has no map with other keys than strings");
+            let need = (HEADER + text.len()).next_multiple_of(ALIGN);
+            if need <= start {
+                break text;
+            }
+            start = need;
+        };
+        let mut out = vec![0; start];
+        out[HEADER..HEADER + text.len()].copy_from_slice(&text);
+        for b in &self.blobs {
+            out.resize(out.len().next_multiple_of(ALIGN), 0);
+            out.extend_from_slice(b);
+        }
+        let total = out.len() as u64;
+        let digest = Sha256::digest(&out[HEADER..]);
+        out[..8].copy_from_slice(MAGIC);
+        out[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        out[16..24].copy_from_slice(&(text.len() as u64).to_le_bytes());
+        out[24..32].copy_from_slice(&total.to_le_bytes());
+        out[32..64].copy_from_slice(&digest);
+        out
+    }
+}
+
+fn hex(b: &[u8]) -> String {
+    b.iter().map(|x| format!("{x:02x}")).collect()
+}
+
+/// An artifact read into memory and checked.
+#[derive(Debug)]
+pub struct Artifact {
+    pub manifest: Manifest,
+    bytes: Vec<u8>,
+}
+impl Artifact {
+    pub fn open(path: &Path) -> Result<Self, ArtifactError> {
+        Self::from_bytes(std::fs::read(path).map_err(ArtifactError::Io)?)
+    }
+    pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, ArtifactError> {
+        use ArtifactError as E;
+        if bytes.len() < HEADER || &bytes[..8] != MAGIC {
+            return Err(E::NotAnArtifact);
+        }
+        let u64_at = |i: usize| u64::from_le_bytes(bytes[i..i + 8].try_into().expect("8 bytes"));
+        let version = u32::from_le_bytes(bytes[8..12].try_into().expect("4 bytes"));
+        if version != FORMAT_VERSION {
+            return Err(E::Version(version));
+        }
+        let total = u64_at(24);
+        if total != bytes.len() as u64 {
+            return Err(E::Length { stated: total, found: bytes.len() as u64 });
+        }
+        if Sha256::digest(&bytes[HEADER..])[..] != bytes[32..64] {
+            return Err(E::Digest);
+        }
+        let end = u64_at(16).checked_add(HEADER as u64).filter(|e| *e <= total).ok_or(E::Damaged("manifest length"))?;
+        let manifest: Manifest =
+            serde_json::from_slice(&bytes[HEADER..end as usize]).map_err(|e| E::Manifest(e.to_string()))?;
+        for b in &manifest.blobs {
+            if b.offset.checked_add(b.bytes).is_none_or(|e| e > total) {
+                return Err(E::Damaged("blob out of the file"));
+            }
+        }
+        manifest.check().map_err(E::Manifest)?;
+        Ok(Artifact { manifest, bytes })
+    }
+    pub fn blob(&self, i: usize) -> &[u8] {
+        let b = &self.manifest.blobs[i];
+        &self.bytes[b.offset as usize..(b.offset + b.bytes) as usize]
+    }
+    /// SHA-256 of the content, lower-case hex.
+    pub fn digest(&self) -> String {
+        hex(&self.bytes[32..64])
+    }
+}
+
+#[derive(Debug)]
+pub enum ArtifactError {
+    Io(io::Error),
+    NotAnArtifact,
+    Version(u32),
+    Length { stated: u64, found: u64 },
+    Digest,
+    Damaged(&'static str),
+    Manifest(String),
+}
+impl fmt::Display for ArtifactError {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        use ArtifactError as E;
+        match self {
+            E::Io(e) => write!(f, "cannot read the artifact: {e}"),
+            E::NotAnArtifact => write!(f, "not a .zml artifact (no ZMLMODEL at its start)"),
+            E::Version(v) => {
+                write!(f, "artifact format version {v}; this program reads version {FORMAT_VERSION}")?;
+                if *v > FORMAT_VERSION {
+                    write!(f, ": use a newer runtime, or build again with this zmlc")
+                } else {
+                    Ok(())
+                }
+            }
+            E::Length { stated, found } => {
+                write!(f, "damaged artifact: its header says {stated} bytes, the file has {found} (a broken download?)")
+            }
+            E::Digest => write!(f, "damaged artifact: its content does not match the SHA-256 in its header"),
+            E::Damaged(what) => write!(f, "damaged artifact: {what}"),
+            E::Manifest(e) => write!(f, "damaged artifact: the manifest is invalid: {e}"),
+        }
+    }
+}
+impl std::error::Error for ArtifactError {}

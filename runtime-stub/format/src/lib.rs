@@ -1,0 +1,11 @@
+//! The `.zml` artifact: element types, manifest, host program, and the file that holds them.
+//!
+//! This crate is the only thing that the compiler and the runtime share.
+
+mod dtype;
+mod file;
+mod manifest;
+
+pub use dtype::DType;
+pub use file::{Artifact, ArtifactError, FORMAT_VERSION, Writer};
+pub use manifest::*;

@@ -1,0 +1,1 @@
+//! Runs .zml artifacts.

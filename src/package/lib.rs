@@ -1,0 +1,1 @@
+//! Archives and OCI layouts from artifacts.
