@@ -1,0 +1,1 @@
+//! The target that emits its own IR: template and test double.

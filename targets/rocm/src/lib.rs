@@ -1,0 +1,1 @@
+//! HSACO for ROCm.
