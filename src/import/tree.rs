@@ -43,6 +43,10 @@ pub enum Type {
     Tensor(TensorType),
     Token,
     Tuple(Vec<Type>),
+    /// Only as an attribute: inputs, results.
+    Function(Vec<Type>, Vec<Type>),
+    /// A type that no value of a program we compile has, verbatim: `memref<4xf32>`, `index`, `f32`.
+    Other(String),
 }
 impl Type {
     /// The tensor type; the verifier has shown that there is one wherever this is called.
@@ -114,9 +118,13 @@ pub enum Attr {
     Symbol(String),
     Type(Type),
     Dense(Literal),
-    /// `array<i64: 1, 2>`
+    /// `array<i64: 1, 2>`; booleans are 0 and 1 of `i1`.
     Ints(DType, Vec<i64>),
-    /// Any other text, verbatim: `#stablehlo<precision DEFAULT>`, `#sdy.sharding<...>`.
+    /// `#stablehlo<precision DEFAULT>`: dialect, kind, value.
+    Enum(String, String, String),
+    /// `#stablehlo.channel_handle<handle = 1, type = 1>`: dialect, name, fields.
+    Struct(String, String, Attrs),
+    /// Any other text, verbatim: `#sdy.sharding<...>`.
     Raw(String),
 }
 
@@ -199,6 +207,28 @@ pub struct Op {
     /// The whole op in the source, and where each operand stands in it (empty from bytecode).
     pub span: Span,
     pub operand_spans: Vec<Span>,
+    /// Where the value of each attribute stands in the source (empty from bytecode), by the name it has in StableHLO.
+    pub attr_spans: Vec<(String, Span)>,
+}
+impl Op {
+    /// An op with no regions, extra attributes or position.
+    pub fn new(kind: OpKind, operands: Vec<ValueId>, results: Vec<ValueId>) -> Self {
+        Op {
+            kind,
+            operands,
+            results,
+            regions: vec![],
+            extra: vec![],
+            loc: Loc::Unknown,
+            span: Span::NONE,
+            operand_spans: vec![],
+            attr_spans: vec![],
+        }
+    }
+    /// An attribute of `extra`.
+    pub fn attr(&self, name: &str) -> Option<&Attr> {
+        self.extra.iter().find(|(n, _)| n == name).map(|(_, a)| a)
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -476,6 +506,32 @@ pub enum OpKind {
         called: Vec<String>,
         has_side_effect: bool,
     },
+    DynamicReshape,
+    DynamicIota {
+        dim: u64,
+    },
+    DynamicBroadcastInDim {
+        dims: Vec<u64>,
+    },
+    /// Operand, start_indices, limit_indices, strides.
+    RealDynamicSlice,
+    /// Operand, padding_value, low, high, interior.
+    DynamicPad,
+    /// Operand, start_indices, slice_sizes.
+    DynamicGather {
+        dims: GatherDims,
+        indices_are_sorted: bool,
+    },
+    /// Lhs, rhs, padding; `padding` of the attributes is empty.
+    DynamicConv(Box<Convolution>),
+    GetDimensionSize {
+        dim: u64,
+    },
+    SetDimensionSize {
+        dim: u64,
+    },
+    UniformQuantize,
+    UniformDequantize,
     /// A chlo op, `erf_inv`, `top_k`, with its attributes in `extra`.
     Chlo(String),
     /// Full name, `stablehlo.partition_id`; attributes in `extra`.
