@@ -13,12 +13,46 @@
 
 use crate::{BlobInfo, Manifest};
 use sha2::{Digest, Sha256};
-use std::{collections::BTreeMap, fmt, io, path::Path};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    fs::File,
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
 
 pub const FORMAT_VERSION: u32 = 1;
 const MAGIC: &[u8; 8] = b"ZMLMODEL";
 const HEADER: usize = 64;
 const ALIGN: usize = 64;
+
+/// The first 64 bytes, as far as they are not constant.
+struct Header {
+    manifest: u64,
+    digest: [u8; 32],
+}
+impl Header {
+    /// `bytes` starts with the header; `found` is the length of the whole file.
+    fn read(bytes: &[u8], found: u64) -> Result<Self, ArtifactError> {
+        use ArtifactError as E;
+        let Some(h) = bytes.first_chunk::<HEADER>().filter(|h| &h[..8] == MAGIC) else {
+            return Err(E::NotAnArtifact);
+        };
+        let u64_at = |i: usize| u64::from_le_bytes(std::array::from_fn(|k| h[i + k]));
+        let version = u32::from_le_bytes(std::array::from_fn(|k| h[8 + k]));
+        if version != FORMAT_VERSION {
+            return Err(E::Version(version));
+        }
+        if h[12..16] != [0; 4] {
+            return Err(E::Damaged("bytes 12 to 15 of the header are not zero"));
+        }
+        let stated = u64_at(24);
+        if stated != found {
+            return Err(E::Length { stated, found });
+        }
+        Ok(Header { manifest: u64_at(16), digest: std::array::from_fn(|k| h[32 + k]) })
+    }
+}
 
 /// Collects blobs (equal ones once) and writes the file.
 #[derive(Default)]
@@ -96,29 +130,34 @@ fn hex(b: &[u8]) -> String {
 pub struct Artifact {
     pub manifest: Manifest,
     bytes: Vec<u8>,
+    path: Option<PathBuf>,
 }
 impl Artifact {
+    /// Reads the file, once; its header is judged before the rest is read.
     pub fn open(path: &Path) -> Result<Self, ArtifactError> {
-        Self::from_bytes(std::fs::read(path).map_err(ArtifactError::Io)?)
+        use ArtifactError as E;
+        let mut file = File::open(path).map_err(E::Io)?;
+        let meta = file.metadata().map_err(E::Io)?;
+        if !meta.is_file() {
+            return Err(E::NotAnArtifact);
+        }
+        let mut bytes = Vec::new();
+        (&mut file).take(HEADER as u64).read_to_end(&mut bytes).map_err(E::Io)?;
+        Header::read(&bytes, meta.len())?;
+        bytes.reserve_exact((meta.len() - HEADER as u64) as usize);
+        // No more than was there a moment ago: a file that grows is refused by its length.
+        file.take(meta.len() - HEADER as u64 + 1).read_to_end(&mut bytes).map_err(E::Io)?;
+        Ok(Artifact { path: Some(path.to_owned()), ..Self::from_bytes(bytes)? })
     }
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, ArtifactError> {
         use ArtifactError as E;
-        if bytes.len() < HEADER || &bytes[..8] != MAGIC {
-            return Err(E::NotAnArtifact);
-        }
-        let u64_at = |i: usize| u64::from_le_bytes(bytes[i..i + 8].try_into().expect("8 bytes"));
-        let version = u32::from_le_bytes(bytes[8..12].try_into().expect("4 bytes"));
-        if version != FORMAT_VERSION {
-            return Err(E::Version(version));
-        }
-        let total = u64_at(24);
-        if total != bytes.len() as u64 {
-            return Err(E::Length { stated: total, found: bytes.len() as u64 });
-        }
-        if Sha256::digest(&bytes[HEADER..])[..] != bytes[32..64] {
+        let header = Header::read(&bytes, bytes.len() as u64)?;
+        if Sha256::digest(&bytes[HEADER..])[..] != header.digest {
             return Err(E::Digest);
         }
-        let end = u64_at(16).checked_add(HEADER as u64).filter(|e| *e <= total).ok_or(E::Damaged("manifest length"))?;
+        let total = bytes.len() as u64;
+        let end = header.manifest.checked_add(HEADER as u64).filter(|e| *e <= total);
+        let end = end.ok_or(E::Damaged("manifest length"))?;
         let manifest: Manifest =
             serde_json::from_slice(&bytes[HEADER..end as usize]).map_err(|e| E::Manifest(e.to_string()))?;
         for b in &manifest.blobs {
@@ -127,7 +166,15 @@ impl Artifact {
             }
         }
         manifest.check().map_err(E::Manifest)?;
-        Ok(Artifact { manifest, bytes })
+        Ok(Artifact { manifest, bytes, path: None })
+    }
+    /// Where it was read from, if from a file: weights are looked for beside it.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+    /// Bytes of the whole file.
+    pub fn file_bytes(&self) -> u64 {
+        self.bytes.len() as u64
     }
     pub fn blob(&self, i: usize) -> &[u8] {
         let b = &self.manifest.blobs[i];
@@ -139,6 +186,7 @@ impl Artifact {
     }
 }
 
+/// Why a file is not taken for an artifact. All are faults of the input.
 #[derive(Debug)]
 pub enum ArtifactError {
     Io(io::Error),

@@ -2,6 +2,7 @@
 //!
 //! This crate is the only thing that the compiler and the runtime share.
 
+mod check;
 mod dtype;
 mod file;
 mod manifest;

@@ -44,11 +44,13 @@ pub struct Tensor {
     pub shape: Vec<u64>,
 }
 impl Tensor {
+    /// Saturates; [`Manifest::check`] refuses a tensor that large.
     pub fn elements(&self) -> u64 {
-        self.shape.iter().product()
+        if self.shape.contains(&0) { 0 } else { self.shape.iter().fold(1, |n, d| n.saturating_mul(*d)) }
     }
+    /// Bytes in memory, row-major without padding. Saturates like [`Tensor::elements`].
     pub fn bytes(&self) -> u64 {
-        self.elements() * self.dtype.bytes() as u64
+        self.elements().saturating_mul(self.dtype.bytes() as u64)
     }
 }
 
@@ -261,47 +263,6 @@ pub struct Dispatch {
 }
 
 impl Manifest {
-    /// Every index in range and every slice within its buffer, so that nothing later has to ask again.
-    pub fn check(&self) -> Result<(), String> {
-        let blob = |i: usize| if i < self.blobs.len() { Ok(()) } else { Err(format!("blob {i} does not exist")) };
-        for w in &self.weights {
-            if let WeightSource::Embedded { blob: b } = w.source {
-                blob(b)?;
-                if self.blobs[b].bytes != w.tensor.bytes() {
-                    return Err(format!("weight `{}` has {} bytes", w.tensor.name, self.blobs[b].bytes));
-                }
-            }
-        }
-        for e in &self.entries {
-            for a in &e.arguments {
-                match a {
-                    Argument::Weight { weight } if *weight >= self.weights.len() => {
-                        return Err(format!("weight {weight} does not exist"));
-                    }
-                    Argument::State { state } if *state >= self.state.len() => {
-                        return Err(format!("state {state} does not exist"));
-                    }
-                    _ => {}
-                }
-            }
-            if let Some(s) = e.results.iter().filter_map(|r| r.state).find(|s| *s >= self.state.len()) {
-                return Err(format!("state {s} does not exist"));
-            }
-        }
-        for p in &self.profiles {
-            let at = format!("profile {}:{}", p.target, p.name);
-            for k in &p.kernels {
-                blob(k.blob).map_err(|e| format!("{at}: {e}"))?;
-            }
-            if p.programs.len() != self.entries.len() {
-                return Err(format!("{at}: {} programs for {} entries", p.programs.len(), self.entries.len()));
-            }
-            for (program, entry) in p.programs.iter().zip(&self.entries) {
-                program.check(entry, self, &p.kernels).map_err(|e| format!("{at}, entry {}: {e}", entry.name))?;
-            }
-        }
-        Ok(())
-    }
     /// Name, element type and shape of an argument, whatever supplies it.
     pub fn argument<'a>(&'a self, a: &'a Argument) -> &'a Tensor {
         match a {
@@ -309,70 +270,5 @@ impl Manifest {
             Argument::Weight { weight } => &self.weights[*weight].tensor,
             Argument::State { state } => &self.state[*state].tensor,
         }
-    }
-}
-
-impl Program {
-    fn check(&self, entry: &Entry, m: &Manifest, kernels: &[Kernel]) -> Result<(), String> {
-        for (i, b) in self.buffers.iter().enumerate() {
-            let limit = match b.kind {
-                BufferKind::Argument(a) => entry.arguments.get(a).map(|a| m.argument(a).bytes()),
-                BufferKind::Result(r) => entry.results.get(r).map(|r| r.tensor.bytes()),
-                BufferKind::Constant(c) => m.blobs.get(c).map(|b| b.bytes),
-                BufferKind::Arena(offset) => self.arena_bytes.checked_sub(offset),
-            };
-            if limit.is_none_or(|l| b.bytes > l) {
-                return Err(format!("buffer {i} is larger than what holds it"));
-            }
-        }
-        if self.results.len() != entry.results.len() {
-            return Err(format!("{} results for {}", self.results.len(), entry.results.len()));
-        }
-        if let Some(r) = self.results.iter().find(|r| **r >= self.buffers.len()) {
-            return Err(format!("buffer {r} does not exist"));
-        }
-        self.check_steps(&self.steps, kernels)
-    }
-    fn check_steps(&self, steps: &[Step], kernels: &[Kernel]) -> Result<(), String> {
-        let slice = |s: &Slice| match self.buffers.get(s.buffer) {
-            Some(b) if s.offset.checked_add(s.bytes).is_some_and(|e| e <= b.bytes) => Ok(()),
-            Some(_) => Err(format!("slice out of buffer {}", s.buffer)),
-            None => Err(format!("buffer {} does not exist", s.buffer)),
-        };
-        for s in steps {
-            match s {
-                Step::Dispatch(d) => {
-                    let k = kernels.get(d.kernel).ok_or_else(|| format!("kernel {} does not exist", d.kernel))?;
-                    if k.buffers.len() != d.buffers.len() || k.scalar_bytes as usize != 4 * d.scalars.len() {
-                        return Err(format!("dispatch of {} has other arguments than the kernel", k.symbol));
-                    }
-                    d.buffers.iter().try_for_each(slice)?;
-                }
-                Step::Barrier => {}
-                Step::Copy { from, to } => {
-                    slice(from)?;
-                    slice(to)?;
-                    if from.bytes != to.bytes {
-                        return Err("copy between different sizes".into());
-                    }
-                }
-                Step::Fill { to, .. } => slice(to)?,
-                Step::While { condition, predicate, body } => {
-                    slice(predicate)?;
-                    self.check_steps(condition, kernels)?;
-                    self.check_steps(body, kernels)?;
-                }
-                Step::If { predicate, then, otherwise } => {
-                    slice(predicate)?;
-                    self.check_steps(then, kernels)?;
-                    self.check_steps(otherwise, kernels)?;
-                }
-                Step::Case { index, branches } => {
-                    slice(index)?;
-                    branches.iter().try_for_each(|b| self.check_steps(b, kernels))?;
-                }
-            }
-        }
-        Ok(())
     }
 }

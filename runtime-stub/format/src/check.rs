@@ -1,0 +1,203 @@
+//! Refuses a manifest that could lead its reader astray, so that nothing later has to ask again.
+//!
+//! What holds of every manifest that passes:
+//! 1. every index is in range: blob, weight, state, argument, result, buffer, kernel;
+//! 2. every tensor has fewer than 2^63 bytes, and an embedded weight's blob has the tensor's size;
+//! 3. entry names differ, and a result that is the next value of a state has the state's element type and shape;
+//! 4. a profile has one program for each entry, and a program one result buffer of the right size for each result;
+//! 5. every buffer lies within what holds it, and every slice within its buffer;
+//! 6. a dispatch has as many buffers and scalars as its kernel, a copy has two equal sizes that do not overlap, a
+//!    predicate has 1 byte, a case index 4;
+//! 7. nothing writes a constant, a weight, or an input that is not donated;
+//! 8. kernels have 1 to 2^31 threads a workgroup, and scalars of whole words.
+//!
+//! It must not judge what a device can do: that is the runtime's.
+
+use crate::{Argument, BufferKind, Dispatch, Entry, Kernel, Manifest, Program, Slice, Step, Tensor, WeightSource};
+use std::collections::BTreeSet;
+
+/// Larger than any real tensor, and small enough that sums of offsets do not overflow.
+const MOST_BYTES: u64 = 1 << 62;
+
+type Check = Result<(), String>;
+
+fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Check {
+    if holds { Ok(()) } else { Err(otherwise()) }
+}
+
+fn sized(t: &Tensor) -> Check {
+    ensure(t.bytes() < MOST_BYTES, || format!("tensor `{}` is too large", t.name))
+}
+
+impl Manifest {
+    /// See the list at the top of this file.
+    pub fn check(&self) -> Check {
+        for w in &self.weights {
+            sized(&w.tensor)?;
+            if let WeightSource::Embedded { blob } = w.source {
+                self.has_blob(blob)?;
+                let bytes = self.blobs[blob].bytes;
+                ensure(bytes == w.tensor.bytes(), || format!("weight `{}` has {bytes} bytes", w.tensor.name))?;
+            }
+        }
+        self.state.iter().try_for_each(|s| sized(&s.tensor))?;
+        let mut names = BTreeSet::new();
+        for e in &self.entries {
+            ensure(names.insert(&e.name), || format!("two entries are called `{}`", e.name))?;
+            self.check_entry(e).map_err(|why| format!("entry {}: {why}", e.name))?;
+        }
+        for p in &self.profiles {
+            let at = format!("profile {}:{}", p.target, p.name);
+            for k in &p.kernels {
+                self.has_blob(k.blob).and_then(|()| check_kernel(k)).map_err(|e| format!("{at}: {e}"))?;
+            }
+            ensure(p.programs.len() == self.entries.len(), || {
+                format!("{at}: {} programs for {} entries", p.programs.len(), self.entries.len())
+            })?;
+            for (program, entry) in p.programs.iter().zip(&self.entries) {
+                Checked { program, entry, manifest: self, kernels: &p.kernels }
+                    .check()
+                    .map_err(|e| format!("{at}, entry {}: {e}", entry.name))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn has_blob(&self, i: usize) -> Check {
+        ensure(i < self.blobs.len(), || format!("blob {i} does not exist"))
+    }
+
+    fn check_entry(&self, e: &Entry) -> Check {
+        for a in &e.arguments {
+            match a {
+                Argument::Input { tensor, .. } => sized(tensor)?,
+                Argument::Weight { weight } => {
+                    ensure(*weight < self.weights.len(), || format!("weight {weight} does not exist"))?;
+                }
+                Argument::State { state } => {
+                    ensure(*state < self.state.len(), || format!("state {state} does not exist"))?;
+                }
+            }
+        }
+        let mut written = BTreeSet::new();
+        for r in &e.results {
+            sized(&r.tensor)?;
+            let Some(s) = r.state else { continue };
+            let state = self.state.get(s).ok_or_else(|| format!("state {s} does not exist"))?;
+            ensure(state.tensor.dtype == r.tensor.dtype && state.tensor.shape == r.tensor.shape, || {
+                format!("result `{}` is not of the type of state `{}`", r.tensor.name, state.tensor.name)
+            })?;
+            ensure(written.insert(s), || format!("two results are the next value of state `{}`", state.tensor.name))?;
+        }
+        Ok(())
+    }
+}
+
+fn check_kernel(k: &Kernel) -> Check {
+    let threads = k.block.iter().try_fold(1u32, |n, d| n.checked_mul(*d)).filter(|n| (1..=1 << 31).contains(n));
+    ensure(threads.is_some(), || format!("kernel {} has a workgroup of {:?} threads", k.symbol, k.block))?;
+    ensure(k.scalar_bytes.is_multiple_of(4), || format!("kernel {} has scalars of broken words", k.symbol))
+}
+
+/// One program beside all that its indices refer to.
+struct Checked<'a> {
+    program: &'a Program,
+    entry: &'a Entry,
+    manifest: &'a Manifest,
+    kernels: &'a [Kernel],
+}
+
+impl Checked<'_> {
+    fn check(&self) -> Check {
+        let (p, e) = (self.program, self.entry);
+        ensure(p.arena_bytes < MOST_BYTES, || "the arena is too large".into())?;
+        for (i, b) in p.buffers.iter().enumerate() {
+            let limit = match b.kind {
+                BufferKind::Argument(a) => e.arguments.get(a).map(|a| self.manifest.argument(a).bytes()),
+                BufferKind::Result(r) => e.results.get(r).map(|r| r.tensor.bytes()),
+                BufferKind::Constant(c) => self.manifest.blobs.get(c).map(|b| b.bytes),
+                BufferKind::Arena(offset) => p.arena_bytes.checked_sub(offset),
+            };
+            ensure(limit.is_some_and(|l| b.bytes <= l), || format!("buffer {i} is larger than what holds it"))?;
+        }
+        ensure(p.results.len() == e.results.len(), || format!("{} results for {}", p.results.len(), e.results.len()))?;
+        for (b, r) in p.results.iter().zip(&e.results) {
+            let bytes = p.buffers.get(*b).map(|b| b.bytes).ok_or_else(|| format!("buffer {b} does not exist"))?;
+            ensure(bytes == r.tensor.bytes(), || {
+                format!("result `{}` lies in a buffer of {bytes} bytes", r.tensor.name)
+            })?;
+        }
+        self.steps(&p.steps)
+    }
+
+    fn steps(&self, steps: &[Step]) -> Check {
+        for s in steps {
+            match s {
+                Step::Dispatch(d) => self.dispatch(d)?,
+                Step::Barrier => {}
+                Step::Copy { from, to } => {
+                    self.slice(from)?;
+                    self.written(to)?;
+                    ensure(from.bytes == to.bytes, || "copy between different sizes".into())?;
+                    let apart = from.buffer != to.buffer || from.offset.abs_diff(to.offset) >= from.bytes;
+                    ensure(apart, || format!("copy within buffer {} onto itself", from.buffer))?;
+                }
+                Step::Fill { to, .. } => self.written(to)?,
+                Step::While { condition, predicate, body } => {
+                    self.scalar(predicate, 1)?;
+                    self.steps(condition)?;
+                    self.steps(body)?;
+                }
+                Step::If { predicate, then, otherwise } => {
+                    self.scalar(predicate, 1)?;
+                    self.steps(then)?;
+                    self.steps(otherwise)?;
+                }
+                Step::Case { index, branches } => {
+                    self.scalar(index, 4)?;
+                    ensure(!branches.is_empty(), || "a case without branches".into())?;
+                    branches.iter().try_for_each(|b| self.steps(b))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn dispatch(&self, d: &Dispatch) -> Check {
+        let k = self.kernels.get(d.kernel).ok_or_else(|| format!("kernel {} does not exist", d.kernel))?;
+        ensure(k.buffers.len() == d.buffers.len() && k.scalar_bytes as usize == 4 * d.scalars.len(), || {
+            format!("dispatch of {} has other arguments than the kernel", k.symbol)
+        })?;
+        for (s, access) in d.buffers.iter().zip(&k.buffers) {
+            if access.writes() { self.written(s) } else { self.slice(s) }
+                .map_err(|e| format!("dispatch of {}: {e}", k.symbol))?;
+        }
+        Ok(())
+    }
+
+    fn slice(&self, s: &Slice) -> Check {
+        let b = self.program.buffers.get(s.buffer).ok_or_else(|| format!("buffer {} does not exist", s.buffer))?;
+        ensure(s.offset.checked_add(s.bytes).is_some_and(|e| e <= b.bytes), || {
+            format!("slice out of buffer {}", s.buffer)
+        })
+    }
+
+    fn written(&self, s: &Slice) -> Check {
+        self.slice(s)?;
+        let may = match self.program.buffers[s.buffer].kind {
+            BufferKind::Argument(a) => match &self.entry.arguments[a] {
+                Argument::Input { donated, .. } => *donated,
+                Argument::State { .. } => true,
+                Argument::Weight { .. } => false,
+            },
+            BufferKind::Constant(_) => false,
+            BufferKind::Result(_) | BufferKind::Arena(_) => true,
+        };
+        ensure(may, || format!("buffer {} is written, and may only be read", s.buffer))
+    }
+
+    fn scalar(&self, s: &Slice, bytes: u64) -> Check {
+        self.slice(s)?;
+        ensure(s.bytes == bytes, || format!("a predicate or index of {} bytes", s.bytes))
+    }
+}
