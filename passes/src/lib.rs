@@ -1,1 +1,11 @@
-//! passes
+//! Target-blind passes: StableHLO tree -> linalg -> dispatches -> host program -> kernels in gpu, memref, vector, scf, arith.
+//!
+//! From `legalize` on the only IR is MLIR, so what is printed after any pass parses again and resumes. A pass reads a
+//! function once into plain Rust data and touches MLIR only to write. Nothing here names a target: what differs is in
+//! [`spec::DeviceSpec`] and behind [`target::Target`].
+
+pub mod context;
+pub mod ir;
+pub mod pass;
+pub mod spec;
+pub mod target;

@@ -1,0 +1,140 @@
+// The zml dialect: what has no structured form in linalg (level 1), and the host program (level 2).
+#ifndef ZML
+#define ZML
+include "mlir/IR/OpBase.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/CommonTypeConstraints.td"
+include "mlir/IR/CommonAttrConstraints.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/IR/RegionKindInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+include "mlir/Interfaces/ControlFlowInterfaces.td"
+
+def Zml_Dialect : Dialect {
+  let name = "zml";
+  let cppNamespace = "::zml";
+  let useDefaultTypePrinterParser = 1;
+}
+class Zml_Op<string m, list<Trait> t = []> : Op<Zml_Dialect, m, t>;
+
+//===------------------------------- level 1: tensors -------------------------------===//
+
+def Zml_YieldOp : Zml_Op<"yield", [Pure, Terminator, ReturnLike, ParentOneOf<["SortOp", "ScatterOp"]>]> {
+  let summary = "ends a region of sort or scatter";
+  let arguments = (ins Variadic<AnyType>:$values);
+  let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
+}
+
+def Zml_DynamicUpdateSliceOp : Zml_Op<"dynamic_update_slice", [Pure, AllTypesMatch<["operand", "result"]>]> {
+  let summary = "operand with update written at clamped start indices";
+  let description = [{
+    StableHLO dynamic_update_slice: one rank-0 integer tensor for each dimension of `operand`; a start is clamped to
+    [0, dim(operand) - dim(update)]. `unsigned_starts`: the start indices are unsigned.
+  }];
+  let arguments = (ins AnyRankedTensor:$operand, AnyRankedTensor:$update, Variadic<AnyRankedTensor>:$starts, UnitAttr:$unsigned_starts);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$operand `,` $update `at` `[` $starts `]` attr-dict `:` type($operand) `,` type($update) `at` `[` type($starts) `]`";
+}
+
+def Zml_SortOp : Zml_Op<"sort", [RecursiveMemoryEffects, SingleBlock, IsolatedFromAbove]> {
+  let summary = "sorts all inputs together along one dimension";
+  let arguments = (ins Variadic<AnyRankedTensor>:$inputs, I64Attr:$dimension, BoolAttr:$is_stable);
+  let results = (outs Variadic<AnyRankedTensor>:$outputs);
+  let regions = (region SizedRegion<1>:$comparator);
+  let assemblyFormat = "$inputs `dim` `=` $dimension `stable` `=` $is_stable $comparator attr-dict `:` functional-type($inputs, $outputs)";
+  let hasRegionVerifier = 1;
+}
+
+def Zml_ScatterOp : Zml_Op<"scatter", [RecursiveMemoryEffects, SingleBlock, IsolatedFromAbove]> {
+  let summary = "StableHLO scatter: inputs with updates combined in at indices";
+  let description = [{
+    Operands are `inputs`, `indices`, `updates` (as many as inputs). The dimension numbers have StableHLO's names and
+    meaning. An update whose window falls outside is skipped. Region: (input elements, update elements) -> new elements.
+  }];
+  let arguments = (ins Variadic<AnyRankedTensor>:$inputs, AnyRankedTensor:$indices, Variadic<AnyRankedTensor>:$updates,
+    DenseI64ArrayAttr:$update_window_dims, DenseI64ArrayAttr:$inserted_window_dims, DenseI64ArrayAttr:$input_batching_dims,
+    DenseI64ArrayAttr:$scatter_indices_batching_dims, DenseI64ArrayAttr:$scatter_dims_to_operand_dims, I64Attr:$index_vector_dim,
+    BoolAttr:$unique_indices, UnitAttr:$unsigned_indices);
+  let results = (outs Variadic<AnyRankedTensor>:$outputs);
+  let regions = (region SizedRegion<1>:$update);
+  let assemblyFormat = "`(` $inputs `)` `[` $indices `]` `(` $updates `)` $update attr-dict `:` `(` type($inputs) `)` `[` type($indices) `]` `(` type($updates) `)` `->` type($outputs)";
+  let skipDefaultBuilders = 1;
+}
+
+//===--------------------------- level 2: the host program --------------------------===//
+
+def Zml_Buffer : TypeDef<Zml_Dialect, "Buffer"> {
+  let mnemonic = "buffer";
+  let summary = "a numbered buffer of the host program";
+}
+
+def Zml_ProgramOp : Zml_Op<"program", [Symbol, SingleBlock, NoTerminator, IsolatedFromAbove]> {
+  let summary = "the host program of one entry";
+  let description = [{
+    `arguments`, `results`: a dictionary each with name, dtype, shape and role as the entry function had them.
+    The body is zml.buffer ops, then steps, then zml.results.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, ArrayAttr:$arguments, ArrayAttr:$results, I64Attr:$arena_bytes);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$sym_name `arena` `=` $arena_bytes attr-dict-with-keyword $body";
+}
+
+def Zml_BufferOp : Zml_Op<"buffer", [Pure, HasParent<"ProgramOp">]> {
+  let summary = "a buffer: `argument` I, `result` I, `arena` OFFSET, or `constant` with its `value`";
+  let arguments = (ins StrAttr:$kind, I64Attr:$index, I64Attr:$bytes, OptionalAttr<ElementsAttr>:$value);
+  let results = (outs Zml_Buffer:$buffer);
+  let assemblyFormat = "$kind $index `bytes` `=` $bytes (`value` `=` $value^)? attr-dict";
+}
+
+def Zml_DispatchOp : Zml_Op<"dispatch"> {
+  let summary = "one launch of a kernel";
+  let description = [{
+    Buffers in the kernel's argument order, each with the byte offset and the number of bytes that the kernel sees.
+    `grid` is there after emit.
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<Zml_Buffer>:$buffers, DenseI64ArrayAttr:$offsets, DenseI64ArrayAttr:$sizes,
+    DenseI32ArrayAttr:$scalars, OptionalAttr<DenseI32ArrayAttr>:$grid);
+  let assemblyFormat = "$kernel `(` $buffers `)` `offsets` `=` $offsets `sizes` `=` $sizes `scalars` `=` $scalars (`grid` `=` $grid^)? attr-dict";
+}
+
+def Zml_BarrierOp : Zml_Op<"barrier"> {
+  let summary = "everything before is visible to everything after";
+  let assemblyFormat = "attr-dict";
+}
+
+def Zml_CopyOp : Zml_Op<"copy"> {
+  let arguments = (ins Zml_Buffer:$from, I64Attr:$from_offset, Zml_Buffer:$to, I64Attr:$to_offset, I64Attr:$bytes);
+  let assemblyFormat = "$from `at` $from_offset `to` $to `at` $to_offset `bytes` `=` $bytes attr-dict";
+}
+
+def Zml_FillOp : Zml_Op<"fill"> {
+  let arguments = (ins Zml_Buffer:$to, I64Attr:$offset, I64Attr:$bytes, I64Attr:$byte);
+  let assemblyFormat = "$to `at` $offset `bytes` `=` $bytes `with` $byte attr-dict";
+}
+
+def Zml_WhileOp : Zml_Op<"while", [NoTerminator]> {
+  let summary = "runs condition, and while the predicate byte is 1 runs body and starts over";
+  let arguments = (ins Zml_Buffer:$predicate, I64Attr:$offset);
+  let regions = (region SizedRegion<1>:$condition, SizedRegion<1>:$body);
+  let assemblyFormat = "$predicate `at` $offset `condition` $condition `body` $body attr-dict";
+}
+
+def Zml_IfOp : Zml_Op<"if", [NoTerminator]> {
+  let arguments = (ins Zml_Buffer:$predicate, I64Attr:$offset);
+  let regions = (region SizedRegion<1>:$then_steps, SizedRegion<1>:$else_steps);
+  let assemblyFormat = "$predicate `at` $offset `then` $then_steps `else` $else_steps attr-dict";
+}
+
+def Zml_CaseOp : Zml_Op<"case", [NoTerminator]> {
+  let summary = "runs the branch that an i32 names; out of range means the last";
+  let arguments = (ins Zml_Buffer:$index, I64Attr:$offset);
+  let regions = (region VariadicRegion<SizedRegion<1>>:$branches);
+  let assemblyFormat = "$index `at` $offset `branches` $branches attr-dict";
+}
+
+def Zml_ResultsOp : Zml_Op<"results", [HasParent<"ProgramOp">]> {
+  let summary = "where each result of the entry lives; last in a program";
+  let arguments = (ins Variadic<Zml_Buffer>:$buffers);
+  let assemblyFormat = "$buffers attr-dict";
+}
+#endif

@@ -1,0 +1,65 @@
+//! linalg.generic, read once into plain data.
+
+use super::{Blk, O, OperationLike, TypeLike, V, ValueLike, array, attr, block, i32s_attr, name, operands, shape};
+use melior::ir::{AffineMap, Attribute};
+use mlir_sys::*;
+
+pub fn map_attr<'c>(m: AffineMap<'c>) -> Attribute<'c> {
+    unsafe { Attribute::from_raw(mlirAffineMapAttrGet(m.to_raw())) }
+}
+fn map_of<'c>(a: Attribute<'c>) -> AffineMap<'c> {
+    unsafe { AffineMap::from_raw(mlirAffineMapAttrGetValue(a.to_raw())) }
+}
+
+pub struct Generic<'c> {
+    pub op: O<'c>,
+    pub ins: Vec<V<'c>>,
+    pub outs: Vec<V<'c>>,
+    maps: Vec<AffineMap<'c>>,
+    /// For each loop, whether it is a reduction.
+    pub reduces: Vec<bool>,
+    pub body: Blk<'c>,
+}
+impl<'c> Generic<'c> {
+    pub fn of(op: O<'c>) -> Option<Self> {
+        if name(op) != "linalg.generic" {
+            return None;
+        }
+        let n = i32s_attr(op, "operandSegmentSizes")?[0] as usize;
+        let all = operands(op);
+        let maps = array(attr(op, "indexing_maps")?).into_iter().map(map_of).collect();
+        // The C API has no reader for the iterator enum: look at the printed form.
+        let reduces =
+            array(attr(op, "iterator_types")?).iter().map(|a| a.to_string().contains("reduction")).collect();
+        Some(Generic { op, ins: all[..n].to_vec(), outs: all[n..].to_vec(), maps, reduces, body: block(op, 0) })
+    }
+    pub fn loops(&self) -> usize {
+        self.reduces.len()
+    }
+    pub fn is_parallel(&self) -> bool {
+        !self.reduces.contains(&true)
+    }
+    pub fn in_map(&self, i: usize) -> AffineMap<'c> {
+        self.maps[i]
+    }
+    pub fn out_map(&self, i: usize) -> AffineMap<'c> {
+        self.maps[self.ins.len() + i]
+    }
+    /// Extent of every loop, from the operands that a plain dimension indexes; -1 where none does.
+    pub fn bounds(&self) -> Vec<i64> {
+        let mut bounds = vec![-1; self.loops()];
+        for (m, v) in self.maps.iter().zip(self.ins.iter().chain(&self.outs)) {
+            if !v.r#type().is_ranked_tensor() {
+                continue;
+            }
+            for (i, extent) in shape(v.r#type()).into_iter().enumerate() {
+                if let Ok(e) = m.result(i)
+                    && e.is_dim()
+                {
+                    bounds[e.dim_position()] = extent;
+                }
+            }
+        }
+        bounds
+    }
+}

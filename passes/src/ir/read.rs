@@ -1,0 +1,247 @@
+//! Looking at ops, values, types and attributes.
+
+use super::{Blk, BlockLike, O, OperationLike, TypeLike, V, ValueLike};
+use melior::ir::{
+    Attribute, BlockRef, Module, OperationRef, Type, Value,
+    attribute::{
+        ArrayAttribute, BoolAttribute, DenseI32ArrayAttribute, DenseI64ArrayAttribute, FlatSymbolRefAttribute,
+        IntegerAttribute, StringAttribute,
+    },
+};
+use mlir_sys::*;
+
+pub(crate) fn value<'c>(raw: MlirValue) -> V<'c> {
+    // Sound while the IR lives, see the module's contract.
+    unsafe { Value::from_raw(raw) }
+}
+pub(crate) fn op_ref<'c>(raw: MlirOperation) -> O<'c> {
+    // Sound while the IR lives, see the module's contract.
+    unsafe { OperationRef::from_raw(raw) }
+}
+
+/// Identity of a value while no op is erased.
+pub fn key(v: V) -> usize {
+    v.to_raw().ptr as usize
+}
+/// Identity of an op while no op is erased.
+pub fn op_key(op: O) -> usize {
+    op.to_raw().ptr as usize
+}
+pub fn name<'c>(op: O<'c>) -> &'c str {
+    // The name is interned in the context, which outlives 'c.
+    unsafe {
+        let s = mlirIdentifierStr(mlirOperationGetName(op.to_raw()));
+        std::str::from_utf8_unchecked(std::slice::from_raw_parts(s.data.cast(), s.length))
+    }
+}
+/// The op that defines a value, or none for a block argument.
+pub fn def<'c>(v: V<'c>) -> Option<O<'c>> {
+    if v.is_block_argument() { None } else { Some(op_ref(unsafe { mlirOpResultGetOwner(v.to_raw()) })) }
+}
+/// Which result of its op a value is.
+pub fn result_number(v: V) -> usize {
+    unsafe { mlirOpResultGetResultNumber(v.to_raw()) as usize }
+}
+/// Which argument of its block a value is.
+pub fn arg_number(v: V) -> usize {
+    unsafe { mlirBlockArgumentGetArgNumber(v.to_raw()) as usize }
+}
+pub fn result<'c>(op: O<'c>, i: usize) -> V<'c> {
+    value(unsafe { mlirOperationGetResult(op.to_raw(), i as isize) })
+}
+pub fn results<'c>(op: O<'c>) -> Vec<V<'c>> {
+    (0..op.result_count()).map(|i| result(op, i)).collect()
+}
+pub fn operand<'c>(op: O<'c>, i: usize) -> V<'c> {
+    value(unsafe { mlirOperationGetOperand(op.to_raw(), i as isize) })
+}
+pub fn operands<'c>(op: O<'c>) -> Vec<V<'c>> {
+    (0..op.operand_count()).map(|i| operand(op, i)).collect()
+}
+/// The ops of a block, so that it may change while they are walked.
+pub fn ops<'c>(block: Blk<'c>) -> Vec<O<'c>> {
+    let mut found = vec![];
+    let mut next = block.first_operation();
+    while let Some(op) = next {
+        found.push(op_ref(op.to_raw()));
+        next = op.next_in_block();
+    }
+    found
+}
+/// First block of a region.
+pub fn block<'c>(op: O<'c>, region: usize) -> Blk<'c> {
+    unsafe { BlockRef::from_raw(mlirRegionGetFirstBlock(mlirOperationGetRegion(op.to_raw(), region as isize))) }
+}
+pub fn body<'c>(module: &Module<'c>) -> Blk<'c> {
+    unsafe { BlockRef::from_raw(module.body().to_raw()) }
+}
+pub fn arg<'c>(block: Blk<'c>, i: usize) -> V<'c> {
+    value(unsafe { mlirBlockGetArgument(block.to_raw(), i as isize) })
+}
+pub fn args<'c>(block: Blk<'c>) -> Vec<V<'c>> {
+    (0..block.argument_count()).map(|i| arg(block, i)).collect()
+}
+/// Every use of a value as (user, operand number).
+pub fn uses<'c>(v: V<'c>) -> Vec<(O<'c>, usize)> {
+    let mut found = vec![];
+    unsafe {
+        let mut u = mlirValueGetFirstUse(v.to_raw());
+        while !mlirOpOperandIsNull(u) {
+            found.push((op_ref(mlirOpOperandGetOwner(u)), mlirOpOperandGetOperandNumber(u) as usize));
+            u = mlirOpOperandGetNextUse(u);
+        }
+    }
+    found
+}
+/// Every op nested in `op`, itself included, parents first.
+pub fn walk<'c>(op: O<'c>) -> Vec<O<'c>> {
+    let mut found = vec![op];
+    for r in 0..op.region_count() {
+        let mut b = unsafe { mlirRegionGetFirstBlock(mlirOperationGetRegion(op.to_raw(), r as isize)) };
+        while !b.ptr.is_null() {
+            for inner in ops(unsafe { BlockRef::from_raw(b) }) {
+                found.extend(walk(inner));
+            }
+            b = unsafe { mlirBlockGetNextInRegion(b) };
+        }
+    }
+    found
+}
+/// Values of the op's own block that it or anything nested in it reads (a linalg body may capture tensors), once each.
+pub fn reads<'c>(op: O<'c>) -> Vec<V<'c>> {
+    let home = unsafe { mlirOperationGetBlock(op.to_raw()).ptr };
+    let mut seen = std::collections::HashSet::new();
+    let mut found = vec![];
+    for inner in walk(op) {
+        for v in operands(inner) {
+            let owner = unsafe {
+                if mlirValueIsABlockArgument(v.to_raw()) {
+                    mlirBlockArgumentGetOwner(v.to_raw())
+                } else {
+                    mlirOperationGetBlock(mlirOpResultGetOwner(v.to_raw()))
+                }
+            };
+            if owner.ptr == home && seen.insert(key(v)) {
+                found.push(v);
+            }
+        }
+    }
+    found
+}
+
+/// Extents of a shaped type; empty for a scalar.
+pub fn shape(t: Type) -> Vec<i64> {
+    if !unsafe { mlirTypeIsAShaped(t.to_raw()) } {
+        return vec![];
+    }
+    unsafe { (0..mlirShapedTypeGetRank(t.to_raw())).map(|i| mlirShapedTypeGetDimSize(t.to_raw(), i as isize)).collect() }
+}
+/// Element type of a shaped type, and a scalar type itself.
+pub fn elem<'c>(t: Type<'c>) -> Type<'c> {
+    if unsafe { mlirTypeIsAShaped(t.to_raw()) } {
+        unsafe { Type::from_raw(mlirShapedTypeGetElementType(t.to_raw())) }
+    } else {
+        t
+    }
+}
+pub fn elements(t: Type) -> i64 {
+    shape(t).iter().product()
+}
+pub fn is_tensor(t: Type) -> bool {
+    t.is_ranked_tensor()
+}
+pub fn is_float(t: Type) -> bool {
+    unsafe { mlirTypeIsAFloat(t.to_raw()) }
+}
+/// Bits of an integer type, if it is one.
+pub fn int_bits(t: Type) -> Option<u32> {
+    unsafe { mlirTypeIsAInteger(t.to_raw()).then(|| mlirIntegerTypeGetWidth(t.to_raw())) }
+}
+/// Bits of an integer or float type.
+pub fn bits(t: Type) -> u32 {
+    int_bits(t).unwrap_or_else(|| {
+        assert!(is_float(t), "{t} has no width");
+        unsafe { mlirFloatTypeGetWidth(t.to_raw()) }
+    })
+}
+/// Bytes of one element in a buffer: a value never shares a byte with another.
+pub fn elem_bytes(t: Type) -> i64 {
+    i64::from(bits(elem(t)).div_ceil(8))
+}
+pub fn is_i1(t: Type) -> bool {
+    int_bits(t) == Some(1)
+}
+pub fn is_index(t: Type) -> bool {
+    t.is_index()
+}
+pub fn is_bf16(t: Type) -> bool {
+    unsafe { mlirTypeIsABF16(t.to_raw()) }
+}
+
+pub fn attr<'c>(op: O<'c>, name: &str) -> Option<Attribute<'c>> {
+    op.attribute(name).ok().map(|a| unsafe { Attribute::from_raw(a.to_raw()) })
+}
+pub fn has_attr(op: O, name: &str) -> bool {
+    op.has_attribute(name)
+}
+pub fn int_attr(op: O, name: &str) -> Option<i64> {
+    let a: IntegerAttribute = attr(op, name)?.try_into().ok()?;
+    Some(a.value())
+}
+pub fn bool_attr(op: O, name: &str) -> Option<bool> {
+    let a: BoolAttribute = attr(op, name)?.try_into().ok()?;
+    Some(a.value())
+}
+pub fn str_attr<'c>(op: O<'c>, name: &str) -> Option<&'c str> {
+    let a: StringAttribute = attr(op, name)?.try_into().ok()?;
+    // Interned in the context.
+    Some(unsafe { std::mem::transmute::<&str, &'c str>(a.value()) })
+}
+pub fn symbol_attr<'c>(op: O<'c>, name: &str) -> Option<&'c str> {
+    let a: FlatSymbolRefAttribute = attr(op, name)?.try_into().ok()?;
+    // Interned in the context.
+    Some(unsafe { std::mem::transmute::<&str, &'c str>(a.value()) })
+}
+/// `array<i64: ...>`
+pub fn i64s_attr(op: O, name: &str) -> Option<Vec<i64>> {
+    let a: DenseI64ArrayAttribute = attr(op, name)?.try_into().ok()?;
+    Some((0..a.len()).map(|i| a.element(i).expect("in range")).collect())
+}
+/// `array<i32: ...>`
+pub fn i32s_attr(op: O, name: &str) -> Option<Vec<i32>> {
+    let a: DenseI32ArrayAttribute = attr(op, name)?.try_into().ok()?;
+    Some((0..a.len()).map(|i| a.element(i).expect("in range")).collect())
+}
+pub fn array<'c>(a: Attribute<'c>) -> Vec<Attribute<'c>> {
+    match ArrayAttribute::try_from(a) {
+        Ok(a) => (0..a.len()).map(|i| unsafe { Attribute::from_raw(a.element(i).expect("in range").to_raw()) }).collect(),
+        Err(_) => vec![],
+    }
+}
+/// Entry of a dictionary attribute.
+pub fn dict_get<'c>(a: Attribute<'c>, name: &str) -> Option<Attribute<'c>> {
+    unsafe {
+        if !mlirAttributeIsADictionary(a.to_raw()) {
+            return None;
+        }
+        let found = mlirDictionaryAttrGetElementByName(a.to_raw(), melior::StringRef::new(name).to_raw());
+        (!found.ptr.is_null()).then(|| Attribute::from_raw(found))
+    }
+}
+/// The groups of expand_shape or collapse_shape.
+pub fn reassociation(op: O) -> Vec<Vec<usize>> {
+    let groups = attr(op, "reassociation").map(array).unwrap_or_default();
+    let number = |a: &Attribute| IntegerAttribute::try_from(*a).map_or(0, |i| i.value() as usize);
+    groups.into_iter().map(|g| array(g).iter().map(number).collect()).collect()
+}
+/// The op with this symbol in a block.
+pub fn find<'c>(block: Blk<'c>, symbol: &str) -> Option<O<'c>> {
+    ops(block).into_iter().find(|op| str_attr(*op, "sym_name") == Some(symbol))
+}
+/// Elements of a vector type, if it is one.
+pub fn vector_len(t: Type) -> Option<i64> {
+    unsafe { mlirTypeIsAVector(t.to_raw()) }.then(|| elements(t))
+}
+pub fn location<'c>(op: O<'c>) -> melior::ir::Location<'c> {
+    unsafe { melior::ir::Location::from_raw(mlirOperationGetLocation(op.to_raw())) }
+}

@@ -1,0 +1,64 @@
+//! What a pass may know of a device: numbers and capabilities from a data file, never a name to branch on.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use zml_format::Requires;
+
+/// A device profile, `targets/<target>/specs/<name>.toml`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct DeviceSpec {
+    /// `vulkan1.3`, `sm_90a`, `gfx942`.
+    pub name: String,
+    /// One line: the devices that it covers.
+    pub covers: String,
+    pub abi: Abi,
+    /// Threads that run in lockstep; 0 if it is not known at build time.
+    pub subgroup: u32,
+    pub max_block: u32,
+    /// Workgroups in x, y, z.
+    pub max_grid: [u32; 3],
+    /// Bytes of workgroup memory a kernel may use.
+    pub shared_bytes: u32,
+    /// Buffers that one kernel may bind; 0 for no limit.
+    pub max_buffers: u32,
+    /// Bytes that one binding may span; 0 for no limit.
+    pub max_buffer_bytes: u64,
+    /// Bytes of scalars that one dispatch may carry.
+    pub max_scalar_bytes: u32,
+    /// Widest load or store of one thread in bytes.
+    pub vector_bytes: u32,
+    /// Workgroups or blocks that fill the device: what a kernel aims for.
+    pub parallel_blocks: u32,
+    /// Element types in arithmetic: `f16`, `f64`, `i64`, `bf16`.
+    pub arithmetic: BTreeSet<String>,
+    /// Element types in buffers.
+    pub storage: BTreeSet<String>,
+    /// Options of the target's own lowering; meaning is the target's.
+    #[serde(default)]
+    pub options: std::collections::BTreeMap<String, String>,
+    /// What the runtime must find on the device.
+    pub requires: Requires,
+}
+
+/// How a kernel gets its buffers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Abi {
+    /// Descriptor set 0, binding i; scalars as push constants.
+    Descriptors,
+    /// Pointer arguments, then scalars.
+    Pointers,
+}
+
+impl DeviceSpec {
+    pub fn parse(text: &str) -> Result<Self, String> {
+        toml::from_str(text).map_err(|e| e.to_string())
+    }
+    pub fn computes(&self, dtype: &str) -> bool {
+        self.arithmetic.contains(dtype)
+    }
+    pub fn stores(&self, dtype: &str) -> bool {
+        self.storage.contains(dtype)
+    }
+}

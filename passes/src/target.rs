@@ -1,0 +1,38 @@
+//! What a target crate implements. `passes` calls nothing of a target; the driver strings both together.
+
+use crate::{
+    pass::{Pass, PassError},
+    spec::DeviceSpec,
+};
+use melior::{Context, ir::Module};
+
+/// One kernel as the target's binary.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Binary {
+    /// Symbol of the `gpu.module` that it came from, which is what `zml.dispatch` names.
+    pub kernel: String,
+    /// Entry point in `bytes`.
+    pub symbol: String,
+    pub bytes: Vec<u8>,
+    /// Dynamic shared memory in bytes.
+    pub shared_bytes: u32,
+}
+
+pub trait Target: Sync {
+    /// `vulkan`, `cuda`, `rocm`.
+    fn name(&self) -> &'static str;
+    /// The profiles, the best first. `defaults` says which a bare `--target NAME` builds.
+    fn specs(&self) -> Vec<DeviceSpec>;
+    fn defaults(&self) -> &'static [&'static str];
+    /// The target's own passes after the common ones, ending in the dialect that `serialize` takes.
+    fn passes(&self) -> Vec<&'static dyn Pass>;
+    /// One binary for each `gpu.module`, in module order.
+    fn serialize<'c>(
+        &self,
+        context: &'c Context,
+        module: &Module<'c>,
+        spec: &DeviceSpec,
+    ) -> Result<Vec<Binary>, PassError>;
+    /// Text of a binary, for `inspect-ir`.
+    fn disassemble(&self, bytes: &[u8], spec: &DeviceSpec) -> Result<String, PassError>;
+}
