@@ -45,7 +45,7 @@ def Zml_SortOp : Zml_Op<"sort", [RecursiveMemoryEffects, SingleBlock, IsolatedFr
   let hasRegionVerifier = 1;
 }
 
-def Zml_ScatterOp : Zml_Op<"scatter", [RecursiveMemoryEffects, SingleBlock, IsolatedFromAbove]> {
+def Zml_ScatterOp : Zml_Op<"scatter", [SameVariadicOperandSize, RecursiveMemoryEffects, SingleBlock, IsolatedFromAbove]> {
   let summary = "StableHLO scatter: inputs with updates combined in at indices";
   let description = [{
     Operands are `inputs`, `indices`, `updates` (as many as inputs). The dimension numbers have StableHLO's names and
@@ -58,7 +58,6 @@ def Zml_ScatterOp : Zml_Op<"scatter", [RecursiveMemoryEffects, SingleBlock, Isol
   let results = (outs Variadic<AnyRankedTensor>:$outputs);
   let regions = (region SizedRegion<1>:$update);
   let assemblyFormat = "`(` $inputs `)` `[` $indices `]` `(` $updates `)` $update attr-dict `:` `(` type($inputs) `)` `[` type($indices) `]` `(` type($updates) `)` `->` type($outputs)";
-  let skipDefaultBuilders = 1;
 }
 
 //===--------------------------- level 2: the host program --------------------------===//
@@ -112,20 +111,20 @@ def Zml_FillOp : Zml_Op<"fill"> {
   let assemblyFormat = "$to `at` $offset `bytes` `=` $bytes `with` $byte attr-dict";
 }
 
-def Zml_WhileOp : Zml_Op<"while", [NoTerminator]> {
+def Zml_WhileOp : Zml_Op<"while", [NoTerminator, SingleBlock]> {
   let summary = "runs condition, and while the predicate byte is 1 runs body and starts over";
   let arguments = (ins Zml_Buffer:$predicate, I64Attr:$offset);
   let regions = (region SizedRegion<1>:$condition, SizedRegion<1>:$body);
   let assemblyFormat = "$predicate `at` $offset `condition` $condition `body` $body attr-dict";
 }
 
-def Zml_IfOp : Zml_Op<"if", [NoTerminator]> {
+def Zml_IfOp : Zml_Op<"if", [NoTerminator, SingleBlock]> {
   let arguments = (ins Zml_Buffer:$predicate, I64Attr:$offset);
   let regions = (region SizedRegion<1>:$then_steps, SizedRegion<1>:$else_steps);
   let assemblyFormat = "$predicate `at` $offset `then` $then_steps `else` $else_steps attr-dict";
 }
 
-def Zml_CaseOp : Zml_Op<"case", [NoTerminator]> {
+def Zml_CaseOp : Zml_Op<"case", [NoTerminator, SingleBlock]> {
   let summary = "runs the branch that an i32 names; out of range means the last";
   let arguments = (ins Zml_Buffer:$index, I64Attr:$offset);
   let regions = (region VariadicRegion<SizedRegion<1>>:$branches);

@@ -9,11 +9,7 @@ use melior::{
     pass::PassManager,
     utility::{parse_pass_pipeline, register_all_dialects, register_all_llvm_translations, register_all_passes},
 };
-use std::{
-    cell::RefCell,
-    rc::Rc,
-    sync::Once,
-};
+use std::{cell::RefCell, rc::Rc, sync::Once};
 
 unsafe extern "C" {
     fn zml_load_dialect(context: mlir_sys::MlirContext);

@@ -1,7 +1,7 @@
 //! The builder: one struct, an insertion point, short op helpers. melior's dialect builders cover few dialects and its
 //! generated ones are long; a pass wants `b.mulf(x, y)`.
 
-use super::{Blk, BlockLike, O, OperationLike, TypeLike, V, ValueLike, arg, elem, op_ref, result};
+use super::{AttributeLike, Blk, BlockLike, O, OperationLike, V, ValueLike, arg, elem, op_ref, result};
 use melior::{
     Context,
     ir::{
@@ -84,9 +84,7 @@ impl<'c> B<'c> {
             .iter()
             .map(|(k, a)| unsafe { mlirNamedAttributeGet(Identifier::new(self.c, k).to_raw(), a.to_raw()) })
             .collect();
-        unsafe {
-            Attribute::from_raw(mlirDictionaryAttrGet(self.c.to_raw(), named.len() as isize, named.as_ptr()))
-        }
+        unsafe { Attribute::from_raw(mlirDictionaryAttrGet(self.c.to_raw(), named.len() as isize, named.as_ptr())) }
     }
     pub fn type_attr(&self, t: Type<'c>) -> Attribute<'c> {
         TypeAttribute::new(t).into()

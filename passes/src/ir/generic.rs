@@ -1,6 +1,6 @@
 //! linalg.generic, read once into plain data.
 
-use super::{Blk, O, OperationLike, TypeLike, V, ValueLike, array, attr, block, i32s_attr, name, operands, shape};
+use super::{AttributeLike, Blk, O, TypeLike, V, ValueLike, array, attr, block, i32s_attr, name, operands, shape};
 use melior::ir::{AffineMap, Attribute};
 use mlir_sys::*;
 
@@ -29,8 +29,7 @@ impl<'c> Generic<'c> {
         let all = operands(op);
         let maps = array(attr(op, "indexing_maps")?).into_iter().map(map_of).collect();
         // The C API has no reader for the iterator enum: look at the printed form.
-        let reduces =
-            array(attr(op, "iterator_types")?).iter().map(|a| a.to_string().contains("reduction")).collect();
+        let reduces = array(attr(op, "iterator_types")?).iter().map(|a| a.to_string().contains("reduction")).collect();
         Some(Generic { op, ins: all[..n].to_vec(), outs: all[n..].to_vec(), maps, reduces, body: block(op, 0) })
     }
     pub fn loops(&self) -> usize {

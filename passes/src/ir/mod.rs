@@ -12,7 +12,7 @@ pub mod rewrite;
 
 pub use build::B;
 pub use generic::{Generic, map_attr};
-pub use melior::ir::{BlockLike, TypeLike, ValueLike, operation::OperationLike};
+pub use melior::ir::{AttributeLike, BlockLike, TypeLike, ValueLike, operation::OperationLike};
 pub(crate) use read::op_ref;
 pub use read::*;
 

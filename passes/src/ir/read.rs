@@ -1,6 +1,6 @@
 //! Looking at ops, values, types and attributes.
 
-use super::{Blk, BlockLike, O, OperationLike, TypeLike, V, ValueLike};
+use super::{AttributeLike, Blk, BlockLike, O, OperationLike, TypeLike, V, ValueLike};
 use melior::ir::{
     Attribute, BlockRef, Module, OperationRef, Type, Value,
     attribute::{
@@ -134,7 +134,9 @@ pub fn shape(t: Type) -> Vec<i64> {
     if !unsafe { mlirTypeIsAShaped(t.to_raw()) } {
         return vec![];
     }
-    unsafe { (0..mlirShapedTypeGetRank(t.to_raw())).map(|i| mlirShapedTypeGetDimSize(t.to_raw(), i as isize)).collect() }
+    unsafe {
+        (0..mlirShapedTypeGetRank(t.to_raw())).map(|i| mlirShapedTypeGetDimSize(t.to_raw(), i as isize)).collect()
+    }
 }
 /// Element type of a shaped type, and a scalar type itself.
 pub fn elem<'c>(t: Type<'c>) -> Type<'c> {
@@ -214,7 +216,9 @@ pub fn i32s_attr(op: O, name: &str) -> Option<Vec<i32>> {
 }
 pub fn array<'c>(a: Attribute<'c>) -> Vec<Attribute<'c>> {
     match ArrayAttribute::try_from(a) {
-        Ok(a) => (0..a.len()).map(|i| unsafe { Attribute::from_raw(a.element(i).expect("in range").to_raw()) }).collect(),
+        Ok(a) => {
+            (0..a.len()).map(|i| unsafe { Attribute::from_raw(a.element(i).expect("in range").to_raw()) }).collect()
+        }
         Err(_) => vec![],
     }
 }

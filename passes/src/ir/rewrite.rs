@@ -1,6 +1,6 @@
 //! Changing IR in place: attributes, operands, cloning with a value map (the C API has no IRMapping), erasing.
 
-use super::{B, Blk, O, OperationLike, V, key, op_ref, result, walk};
+use super::{AttributeLike, B, Blk, O, OperationLike, V, key, op_ref, result, walk};
 use melior::{
     StringRef,
     ir::{Attribute, ValueLike},
