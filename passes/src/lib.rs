@@ -6,6 +6,7 @@
 
 pub mod context;
 pub mod ir;
+pub mod kernels;
 pub mod pass;
 pub mod spec;
 pub mod target;

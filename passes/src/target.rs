@@ -5,6 +5,7 @@ use crate::{
     spec::DeviceSpec,
 };
 use melior::{Context, ir::Module};
+use zml_format::Requires;
 
 /// One kernel as the target's binary.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,6 +34,10 @@ pub trait Target: Sync {
         module: &Module<'c>,
         spec: &DeviceSpec,
     ) -> Result<Vec<Binary>, PassError>;
+    /// What a device must offer to run these binaries: the profile's requirements, and what the code itself needs.
+    fn requires(&self, spec: &DeviceSpec, _binaries: &[Binary]) -> Requires {
+        spec.requires.clone()
+    }
     /// Text of a binary, for `inspect-ir`.
     fn disassemble(&self, bytes: &[u8], spec: &DeviceSpec) -> Result<String, PassError>;
 }

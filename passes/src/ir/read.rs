@@ -249,3 +249,25 @@ pub fn vector_len(t: Type) -> Option<i64> {
 pub fn location<'c>(op: O<'c>) -> melior::ir::Location<'c> {
     unsafe { melior::ir::Location::from_raw(mlirOperationGetLocation(op.to_raw())) }
 }
+/// The module as an op.
+pub fn module_op<'c>(module: &Module<'c>) -> O<'c> {
+    op_ref(module.as_operation().to_raw())
+}
+/// Elements of `array<i64: ...>`.
+pub fn i64s(a: Attribute) -> Option<Vec<i64>> {
+    let a = DenseI64ArrayAttribute::try_from(a).ok()?;
+    Some((0..a.len()).map(|i| a.element(i).expect("in range")).collect())
+}
+/// A string attribute's text.
+pub fn string(a: Attribute) -> Option<String> {
+    StringAttribute::try_from(a).ok().map(|s| s.value().to_string())
+}
+/// Elements of `array<i32: ...>`.
+pub fn i32s(a: Attribute) -> Option<Vec<i32>> {
+    let a = DenseI32ArrayAttribute::try_from(a).ok()?;
+    Some((0..a.len()).map(|i| a.element(i).expect("in range")).collect())
+}
+/// An integer attribute's value.
+pub fn int(a: Attribute) -> Option<i64> {
+    IntegerAttribute::try_from(a).ok().map(|i| i.value())
+}

@@ -1,0 +1,26 @@
+//! The stable codes of what the driver itself reports. The front end's are in `zmlc_import::diag::CODES`.
+
+pub const UNSUPPORTED: &str = "E0801";
+pub const TARGET_CANNOT: &str = "E0802";
+pub const IR: &str = "E0803";
+pub const MODEL: &str = "E0901";
+pub const MODEL_ENTRY: &str = "E0902";
+pub const TARGET_LIST: &str = "E0903";
+pub const FILE: &str = "E0904";
+pub const WEIGHTS: &str = "E1001";
+pub const ARTIFACT: &str = "E1101";
+pub const PACKAGE: &str = "E1201";
+
+/// Code and explanation: the text behind `zmlc explain`.
+pub const CODES: &[(&str, &str)] = &[
+    (UNSUPPORTED, "The program uses an op or element type that zmlc does not compile. Nothing was built: zmlc never leaves a part of a program out."),
+    (TARGET_CANNOT, "The target lacks a capability that the program needs, and a narrower type would change results. Build for another target or change the program."),
+    (IR, "The IR given with --from does not parse, or is not what the named pass leaves behind."),
+    (MODEL, "model.toml is not valid: a key is unknown or missing, or a value has the wrong type."),
+    (MODEL_ENTRY, "model.toml names something that the program does not have: a function, argument or result."),
+    (TARGET_LIST, "--target names a target or profile that does not exist. `zmlc targets` lists them."),
+    (FILE, "A file cannot be read or written."),
+    (WEIGHTS, "A weights file lacks a tensor, or has it with another element type or shape than the program."),
+    (ARTIFACT, "The .zml file is not an artifact that this version reads, or it is damaged."),
+    (PACKAGE, "The package could not be written."),
+];
