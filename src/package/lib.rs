@@ -1,1 +1,35 @@
-//! Archives and OCI layouts from artifacts.
+//! From an artifact to what a fleet pulls: archives (`.tar.zst`) and OCI image layouts.
+//!
+//! Everything written here is the same for the same inputs, whatever the folder, user, umask or thread count, and
+//! appears under its final name complete or not at all. This crate knows artifacts and files; it must not know the
+//! compiler, and prints nothing.
+
+mod archive;
+mod base;
+mod compress;
+mod content;
+mod elf;
+mod error;
+mod image;
+mod layout;
+mod stage;
+mod tar;
+mod verify;
+
+pub use archive::{ArchivePlan, ArchiveReport, archive};
+pub use base::{BaseFiles, Search};
+pub use compress::Compression;
+pub use content::{Weights, artifact_name};
+pub use error::{Fault, PackageError};
+pub use image::{Base, ImagePlan, ImageReport, LayerReport, oci, oci_index};
+pub use verify::{LayoutSummary, check_layout};
+
+/// The time that files in packages carry, in seconds since 1970: `SOURCE_DATE_EPOCH` (reproducible-builds.org), or 0.
+pub fn source_date_epoch() -> Result<u64, PackageError> {
+    match std::env::var("SOURCE_DATE_EPOCH") {
+        Err(std::env::VarError::NotPresent) => Ok(0),
+        Ok(s) if s.is_empty() => Ok(0),
+        Ok(s) => s.parse().map_err(|_| PackageError::Epoch(s)),
+        Err(std::env::VarError::NotUnicode(s)) => Err(PackageError::Epoch(s.to_string_lossy().into_owned())),
+    }
+}
