@@ -1,4 +1,15 @@
 //! The StableHLO front end: a typed tree with source positions, read from text or from portable bytecode, verified,
 //! printed, and evaluated. Nothing here knows MLIR's libraries; `passes::legalize` takes the tree from here.
 
+mod build;
+pub mod diag;
+mod float;
+mod literal;
+mod print;
+mod raw;
+mod read;
+mod text;
 pub mod tree;
+
+pub use diag::{Diagnostic, Diagnostics, Severity, Source};
+pub use read::{read, read_ref};

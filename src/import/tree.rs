@@ -8,7 +8,7 @@ use std::sync::Arc;
 pub use zml_format::DType;
 
 /// A place in a source file: byte range. Bytecode gives `Span::NONE`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]
 pub struct Span {
     pub start: u32,
     pub end: u32,

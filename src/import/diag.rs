@@ -1,0 +1,324 @@
+//! What is wrong with an input, and where: diagnostics with a code, a position, a caret and a hint, rendered as text or
+//! serialised. Every stage and every command reports through this; nothing here prints or exits.
+
+use crate::tree::Span;
+use serde::Serialize;
+use std::fmt::{self, Write as _};
+
+/// A file that was read: the name that messages show, and its bytes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Source {
+    pub name: String,
+    pub bytes: Vec<u8>,
+}
+impl Source {
+    pub fn new(name: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
+        Source { name: name.into(), bytes: bytes.into() }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    Error,
+    Warning,
+}
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(match self {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        })
+    }
+}
+
+/// One finding. `message` says what is wrong, `label` (under the caret) what was found or expected there, `hint` what to
+/// do about it.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Diagnostic {
+    /// Stable, `E0101`; see [`CODES`].
+    pub code: &'static str,
+    pub severity: Severity,
+    /// Byte range in the source; `Span::NONE` if there is no text to point at.
+    pub span: Span,
+    pub message: String,
+    pub label: String,
+    pub hint: Option<String>,
+    /// Filled by [`Diagnostics::locate`].
+    pub file: String,
+    pub position: Option<Position>,
+}
+/// Where a span lies in a text.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Position {
+    /// From 1.
+    pub line: u32,
+    /// From 1, in characters.
+    pub column: u32,
+    /// The source line, cut to a window around the span if it is long.
+    pub text: String,
+    /// Characters of `text` before the caret, and under it.
+    pub caret: (u32, u32),
+}
+
+impl Diagnostic {
+    pub fn error(code: &'static str, span: Span, message: impl Into<String>) -> Self {
+        Diagnostic {
+            code,
+            severity: Severity::Error,
+            span,
+            message: message.into(),
+            label: String::new(),
+            hint: None,
+            file: String::new(),
+            position: None,
+        }
+    }
+    pub fn warning(code: &'static str, span: Span, message: impl Into<String>) -> Self {
+        Diagnostic { severity: Severity::Warning, ..Self::error(code, span, message) }
+    }
+    #[must_use]
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.label = label.into();
+        self
+    }
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        writeln!(f, "{}[{}]: {}", self.severity, self.code, self.message)?;
+        match &self.position {
+            Some(p) => {
+                let number = p.line.to_string();
+                let pad = " ".repeat(number.len());
+                writeln!(f, "{pad}--> {}:{}:{}", self.file, p.line, p.column)?;
+                writeln!(f, "{pad} |")?;
+                writeln!(f, "{number} | {}", p.text)?;
+                let (before, under) = p.caret;
+                write!(f, "{pad} | {}{}", " ".repeat(before as usize), "^".repeat(under.max(1) as usize))?;
+                if !self.label.is_empty() {
+                    write!(f, " {}", self.label)?;
+                }
+                writeln!(f)?;
+                if let Some(h) = &self.hint {
+                    writeln!(f, "{pad} = hint: {h}")?;
+                }
+            }
+            None => {
+                if !self.file.is_empty() {
+                    writeln!(f, " --> {}", self.file)?;
+                }
+                if !self.label.is_empty() {
+                    writeln!(f, "  = {}", self.label)?;
+                }
+                if let Some(h) = &self.hint {
+                    writeln!(f, "  = hint: {h}")?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Findings of one run, in the order of their positions.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+#[serde(transparent)]
+pub struct Diagnostics {
+    pub list: Vec<Diagnostic>,
+}
+impl Diagnostics {
+    pub fn push(&mut self, d: Diagnostic) {
+        self.list.push(d);
+    }
+    pub fn has_errors(&self) -> bool {
+        self.list.iter().any(|d| d.severity == Severity::Error)
+    }
+    pub fn count(&self, s: Severity) -> usize {
+        self.list.iter().filter(|d| d.severity == s).count()
+    }
+    /// Sorts by position and fills `file` and `position` of those that have none yet.
+    #[must_use]
+    pub fn locate(mut self, source: &Source) -> Self {
+        self.list.sort_by_key(|d| (d.span.start, d.span.end));
+        self.list.dedup_by(|a, b| a.code == b.code && a.span == b.span && a.message == b.message);
+        let mut lines = Lines { bytes: &source.bytes, at: 0, start: 0, number: 1 };
+        for d in self.list.iter_mut().filter(|d| d.file.is_empty()) {
+            d.file.clone_from(&source.name);
+            if d.span != Span::NONE {
+                d.position = Some(lines.position(d.span));
+            }
+        }
+        self
+    }
+}
+impl From<Vec<Diagnostic>> for Diagnostics {
+    fn from(list: Vec<Diagnostic>) -> Self {
+        Diagnostics { list }
+    }
+}
+impl From<Diagnostic> for Diagnostics {
+    fn from(d: Diagnostic) -> Self {
+        Diagnostics { list: vec![d] }
+    }
+}
+impl fmt::Display for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        for (i, d) in self.list.iter().enumerate() {
+            if i > 0 {
+                writeln!(f)?;
+            }
+            d.fmt(f)?;
+        }
+        let (errors, warnings) = (self.count(Severity::Error), self.count(Severity::Warning));
+        if errors + warnings > 1 {
+            let plural = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+            let mut parts = vec![];
+            if errors > 0 {
+                parts.push(plural(errors, "error"));
+            }
+            if warnings > 0 {
+                parts.push(plural(warnings, "warning"));
+            }
+            writeln!(f, "\n{}", parts.join(", "))?;
+        }
+        Ok(())
+    }
+}
+impl std::error::Error for Diagnostics {}
+
+/// Longest part of a source line that a message shows, in characters.
+const WINDOW: usize = 160;
+
+/// Walks a text once, for spans in ascending order.
+struct Lines<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    start: usize,
+    number: u32,
+}
+impl Lines<'_> {
+    fn position(&mut self, span: Span) -> Position {
+        let to = (span.start as usize).min(self.bytes.len());
+        if to < self.at {
+            (self.at, self.start, self.number) = (0, 0, 1);
+        }
+        for i in self.at..to {
+            if self.bytes[i] == b'\n' {
+                self.number += 1;
+                self.start = i + 1;
+            }
+        }
+        self.at = to;
+        // Only a window of the line is decoded: a line may hold megabytes of hex.
+        let from = to.saturating_sub(4 * WINDOW).max(self.start);
+        let end = self.bytes[to..].iter().take(4 * WINDOW).position(|b| *b == b'\n');
+        let end = to + end.unwrap_or_else(|| (self.bytes.len() - to).min(4 * WINDOW));
+        let shown = |b: &[u8]| -> Vec<char> {
+            let text = String::from_utf8_lossy(b);
+            text.chars().map(|c| if c == '\t' || c.is_control() { ' ' } else { c }).collect()
+        };
+        let before = shown(&self.bytes[from..to]);
+        let after = shown(&self.bytes[to..end]);
+        let under = shown(&self.bytes[to..end.min(span.end.max(span.start) as usize)]).len();
+        let column = String::from_utf8_lossy(&self.bytes[self.start..to]).chars().count() as u32 + 1;
+        let cut = if before.len() + after.len() <= WINDOW { 0 } else { before.len().saturating_sub(WINDOW / 2) };
+        let mut text = String::new();
+        let mut caret = before.len() - cut;
+        if cut > 0 || from > self.start {
+            text.push('…');
+            caret += 1;
+        }
+        let room = WINDOW - (before.len() - cut).min(WINDOW);
+        text.extend(&before[cut..]);
+        text.extend(after.iter().take(room));
+        if after.len() > room {
+            text.push('…');
+        }
+        Position { line: self.number, column, text, caret: (caret as u32, under.min(room) as u32) }
+    }
+}
+
+/// Writes `a, b or c`.
+pub fn alternatives(list: &[&str]) -> String {
+    let mut out = String::new();
+    for (i, x) in list.iter().enumerate() {
+        let between = match i {
+            0 => "",
+            _ if i + 1 == list.len() => " or ",
+            _ => ", ",
+        };
+        let _ = write!(out, "{between}`{x}`");
+    }
+    out
+}
+
+/// The entry of `names` that `name` was probably meant to be: at most a third of it differs.
+pub fn did_you_mean<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let a: Vec<char> = name.chars().take(100).collect();
+    names
+        .into_iter()
+        .filter_map(|n| {
+            let b: Vec<char> = n.chars().take(100).collect();
+            let mut row: Vec<usize> = (0..=b.len()).collect();
+            for (i, x) in a.iter().enumerate() {
+                let mut diagonal = row[0];
+                row[0] = i + 1;
+                for (j, y) in b.iter().enumerate() {
+                    let next = (diagonal + usize::from(x != y)).min(row[j] + 1).min(row[j + 1] + 1);
+                    diagonal = row[j + 1];
+                    row[j + 1] = next;
+                }
+            }
+            let d = row[b.len()];
+            (d <= a.len().max(3) / 3).then_some((d, n))
+        })
+        .min()
+        .map(|(_, n)| n)
+}
+
+/// Every code of this crate with what it means: the text behind `zmlc explain`.
+pub const CODES: &[(&str, &str)] = &[
+    (
+        "E0101",
+        "The text is not StableHLO as the printer of any version writes it: a word, bracket or number is missing or out of place.",
+    ),
+    (
+        "E0102",
+        "Something that the program opens is not closed before the end of the file, which is often a truncated copy.",
+    ),
+    ("E0103", "The file nests deeper than any exporter writes. It is refused so that it cannot exhaust the stack."),
+    ("E0104", "A number does not fit into the type that it is written for."),
+    (
+        "E0105",
+        "The number of values in a dense constant, or the length of its hex string, does not agree with its type.",
+    ),
+    (
+        "E0106",
+        "An alias (`#name`, `!name`) or resource is used that the file does not define, or that is defined by itself.",
+    ),
+    ("E0107", "The file is neither StableHLO text nor MLIR bytecode."),
+    ("E0108", "The element type or type is not one that StableHLO has."),
+    ("E0201", "A value is used that nothing defines before it in this function."),
+    ("E0202", "A value is used with another type than the one it was defined with."),
+    ("E0203", "A name (value, function) is defined twice."),
+    ("E0204", "The number of operands, results or types does not agree."),
+    ("E0205", "A function is called that the program does not have."),
+    ("E0301", "An op lacks an attribute that it must have."),
+    ("E0302", "An attribute has another form than the op needs."),
+    ("E0303", "The op does not exist in StableHLO or chlo."),
+    ("E0304", "The op has another number of operands, results or regions than the specification says."),
+    ("E0401", "A constraint of the StableHLO specification is violated; its tag is in the message."),
+    ("E0402", "The result type differs from the one that follows from the operands."),
+    ("E0501", "The bytecode is damaged: a length, offset or index points outside of the file or table."),
+    ("E0502", "The bytecode is of a version that this build does not read."),
+    ("E0503", "The bytecode is MLIR, but not a StableHLO portable artifact: it uses another dialect."),
+    ("E0601", "The program is of another dialect. zmlc reads StableHLO."),
+    ("E0602", "The program needs something that zmlc does not do; the message says what to do instead."),
+    ("E0603", "The file is a container around a program; the message has the line that unpacks it."),
+    ("E0701", "The program has dynamic dimensions for which no size was given, or the size contradicts the program."),
+    ("W0001", "Legal, but probably not meant."),
+];

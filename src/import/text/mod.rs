@@ -1,0 +1,250 @@
+//! The reader of StableHLO text, pretty and generic, of any version: a recursive-descent parser without a token list.
+//! It finds every error of a file in one run: an op that fails is skipped and its results stand in for any type.
+
+mod attrs;
+mod dense;
+pub(crate) mod forms;
+mod func;
+mod lexer;
+mod locs;
+mod ops;
+mod pieces;
+mod regions;
+mod types;
+
+pub(crate) use ops::other_dialect_hint;
+
+use crate::{
+    diag::{Diagnostic, Diagnostics, Source},
+    tree::{Attr, Func, Loc, Program, Span, Type, Value, ValueId},
+};
+use lexer::{Cursor, Fail, R};
+use std::collections::HashMap;
+
+/// Types, attributes and regions inside each other.
+const DEEPEST: u32 = 200;
+/// Errors that one run reports.
+const MOST_ERRORS: usize = 100;
+
+struct Parser<'a> {
+    c: Cursor<'a>,
+    depth: u32,
+    errors: Vec<Diagnostic>,
+    /// Where the text of each alias starts, by `#name` or `!name`; `None` while it is being read.
+    aliases: HashMap<&'a str, Option<usize>>,
+    attr_aliases: HashMap<&'a str, Attr>,
+    type_aliases: HashMap<&'a str, Type>,
+    loc_aliases: HashMap<&'a str, Loc>,
+    /// Where the hex text of each resource stands.
+    resources: HashMap<String, (usize, usize)>,
+    program: Program,
+    /// Functions called, and where.
+    calls: Vec<(String, Span)>,
+    /// Values of the function being read.
+    values: Vec<Value>,
+    scope: HashMap<&'a str, (u32, u32)>,
+    /// What to restore when a region ends.
+    shadowed: Vec<(&'a str, Option<(u32, u32)>)>,
+}
+
+/// Reads a whole file.
+pub(crate) fn read(source: &Source) -> Result<Program, Diagnostics> {
+    let mut p = Parser {
+        c: Cursor::new(&source.bytes),
+        depth: 0,
+        errors: vec![],
+        aliases: HashMap::new(),
+        attr_aliases: HashMap::new(),
+        type_aliases: HashMap::new(),
+        loc_aliases: HashMap::new(),
+        resources: HashMap::new(),
+        program: Program::default(),
+        calls: vec![],
+        values: vec![],
+        scope: HashMap::new(),
+        shadowed: vec![],
+    };
+    if let Err(e) = p.definitions().and_then(|()| p.file()) {
+        p.errors.push(*e);
+    }
+    p.check_calls();
+    if p.errors.is_empty() {
+        return Ok(p.program);
+    }
+    Err(Diagnostics::from(p.errors).locate(source))
+}
+
+impl<'a> Parser<'a> {
+    fn start(&mut self) -> usize {
+        self.c.blank();
+        self.c.pos
+    }
+    /// The text from `start` to here.
+    fn slice(&self, start: usize) -> String {
+        String::from_utf8_lossy(&self.c.src[start..self.c.pos]).into_owned()
+    }
+    fn report(&mut self, e: impl Into<Fail>) {
+        self.errors.push(*e.into());
+    }
+    fn too_deep(span: Span) -> Fail {
+        Box::new(
+            Diagnostic::error("E0103", span, "nested too deeply")
+                .label("here")
+                .hint("no exporter writes this; is the file damaged?"),
+        )
+    }
+    /// Runs `f` one level down.
+    fn deeper<T>(&mut self, f: impl FnOnce(&mut Self) -> R<T>) -> R<T> {
+        if self.depth >= DEEPEST {
+            let start = self.start();
+            return Err(Self::too_deep(Span { start: start as u32, end: start as u32 + 1 }));
+        }
+        self.depth += 1;
+        let r = f(self);
+        self.depth -= 1;
+        r
+    }
+    /// Runs `f` at the text of an alias.
+    fn at_alias<T>(&mut self, name: &str, used: Span, f: impl FnOnce(&mut Self) -> R<T>) -> R<T> {
+        let Some((key, place)) = self.aliases.get_key_value(name).map(|(k, v)| (*k, *v)) else {
+            return Err(Box::new(
+                Diagnostic::error("E0106", used, format!("no alias `{name}` in this file")).label("not defined"),
+            ));
+        };
+        let Some(place) = place else {
+            return Err(Box::new(
+                Diagnostic::error("E0106", used, format!("alias `{name}` is defined by itself")).label("here"),
+            ));
+        };
+        self.aliases.insert(key, None);
+        let back = std::mem::replace(&mut self.c.pos, place);
+        let r = self.deeper(f);
+        self.c.pos = back;
+        self.aliases.insert(key, Some(place));
+        r
+    }
+
+    /// Finds the aliases and the resource section, which may stand behind their uses. Both start a line.
+    fn definitions(&mut self) -> R<()> {
+        let src = self.c.src;
+        let mut at = 0;
+        while at < src.len() {
+            let line = at;
+            while matches!(src.get(at), Some(b' ' | b'\t')) {
+                at += 1;
+            }
+            match src.get(at) {
+                Some(b'#' | b'!') => {
+                    let mut c = Cursor { src, pos: at + 1 };
+                    c.suffix();
+                    let name = std::str::from_utf8(&src[at..c.pos]).expect("ASCII");
+                    if c.pos > at + 1 && c.eat("=") {
+                        self.aliases.insert(name, Some(c.pos));
+                    }
+                }
+                Some(b'{') if src[at..].starts_with(b"{-#") => self.resource_section(at + 3)?,
+                _ => {}
+            }
+            at = line + src[line..].iter().position(|b| *b == b'\n').map_or(src.len() - line, |n| n + 1);
+        }
+        Ok(())
+    }
+
+    /// `dialect_resources: { builtin: { name: "0x..." } }, external_resources: {...}`
+    fn resource_section(&mut self, at: usize) -> R<()> {
+        const PLACE: &str = "the resource section";
+        let mut c = Cursor { src: self.c.src, pos: at };
+        while !c.eat("#-}") {
+            let section = c.word().unwrap_or_default();
+            c.expect(":", PLACE)?;
+            c.expect("{", PLACE)?;
+            if section != "dialect_resources" {
+                c.skip_balanced(PLACE)?;
+                c.eat(",");
+                continue;
+            }
+            while !c.eat("}") {
+                if c.word().is_none() {
+                    return Err(c.expected("a dialect name", PLACE));
+                }
+                c.expect(":", PLACE)?;
+                c.expect("{", PLACE)?;
+                while !c.eat("}") {
+                    let name = if c.peek() == b'"' { c.text_string()? } else { c.suffix().to_string() };
+                    if name.is_empty() {
+                        return Err(c.expected("a resource name", PLACE));
+                    }
+                    c.expect(":", PLACE)?;
+                    self.resources.insert(name, c.string_span()?);
+                    c.eat(",");
+                }
+                c.eat(",");
+            }
+            c.eat(",");
+        }
+        Ok(())
+    }
+
+    fn define(&mut self, name: &'a str, span: Span, types: Vec<(Type, Loc)>) -> Vec<ValueId> {
+        let first = self.values.len() as u32;
+        let n = types.len();
+        for (i, (ty, loc)) in types.into_iter().enumerate() {
+            let name = if n == 1 || name.is_empty() { name.to_string() } else { format!("{name}#{i}") };
+            self.values.push(Value { ty, name, loc, span });
+        }
+        if !name.is_empty() {
+            if self.scope.contains_key(name) {
+                self.report(
+                    Diagnostic::error("E0203", span, format!("value `%{name}` is defined twice"))
+                        .label("second definition"),
+                );
+            }
+            let old = self.scope.insert(name, (first, n as u32));
+            self.shadowed.push((name, old));
+        }
+        (first..first + n as u32).map(ValueId).collect()
+    }
+    fn leave_scope(&mut self, mark: usize) {
+        for (name, old) in self.shadowed.drain(mark..).rev() {
+            match old {
+                Some(o) => self.scope.insert(name, o),
+                None => self.scope.remove(name),
+            };
+        }
+    }
+
+    fn check_calls(&mut self) {
+        let calls = std::mem::take(&mut self.calls);
+        let names: Vec<String> = self.program.funcs.iter().map(|f| f.name.clone()).collect();
+        let known: std::collections::HashSet<&str> = names.iter().map(String::as_str).collect();
+        for (callee, span) in calls {
+            if !known.contains(callee.as_str()) {
+                let d = Diagnostic::error("E0205", span, format!("no function `@{callee}`"))
+                    .label("not defined in this file");
+                let near = crate::diag::did_you_mean(&callee, names.iter().map(String::as_str));
+                self.report(match near {
+                    Some(n) => d.hint(format!("did you mean `@{n}`?")),
+                    None => d,
+                });
+            }
+        }
+    }
+    fn finish_func(&mut self, f: Func, name_span: Span) {
+        if self.program.funcs.iter().any(|g| g.name == f.name) {
+            self.report(
+                Diagnostic::error("E0203", name_span, format!("function `@{}` is defined twice", f.name))
+                    .label("second definition"),
+            );
+            return;
+        }
+        self.program.funcs.push(f);
+    }
+}
+
+/// The type of a value whose definition failed: it agrees with any.
+fn unknown() -> Type {
+    Type::Other(String::new())
+}
+fn is_unknown(t: &Type) -> bool {
+    matches!(t, Type::Other(s) if s.is_empty())
+}

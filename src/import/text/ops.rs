@@ -1,0 +1,524 @@
+//! One op in text: its results, then the generic form or a pretty one, its location, and what to do when it fails.
+
+use super::{
+    MOST_ERRORS, Parser, forms, is_unknown,
+    lexer::{Fail, R},
+    unknown,
+};
+use crate::{
+    build,
+    diag::{Diagnostic, did_you_mean},
+    print,
+    raw::RawOp,
+    tree::{Attr, Attrs, Block, Loc, Span, Type, Value, ValueId},
+};
+
+/// An op on its way from text.
+pub(super) struct Draft {
+    pub name: String,
+    pub name_span: Span,
+    pub operands: Vec<ValueId>,
+    pub operand_spans: Vec<Span>,
+    pub attrs: Attrs,
+    pub attr_spans: Vec<(String, Span)>,
+    pub regions: Vec<Block>,
+    pub operand_types: Vec<Type>,
+    pub result_types: Vec<Type>,
+    pub types_span: Span,
+    /// Of an op that ends in a region and has its location before it.
+    pub loc: Option<Loc>,
+}
+impl Draft {
+    pub fn new(name: &str, name_span: Span) -> Self {
+        Draft {
+            name: name.into(),
+            name_span,
+            operands: vec![],
+            operand_spans: vec![],
+            attrs: vec![],
+            attr_spans: vec![],
+            regions: vec![],
+            operand_types: vec![],
+            result_types: vec![],
+            types_span: Span::NONE,
+            loc: None,
+        }
+    }
+    pub fn set(&mut self, name: &str, value: Attr, span: Span) {
+        self.attr_spans.push((name.into(), span));
+        self.attrs.push((name.into(), value));
+    }
+}
+
+/// Names on the left of `=`.
+type Results<'a> = Vec<(&'a str, u32, Span)>;
+
+impl<'a> Parser<'a> {
+    /// Reads an op into `block`; true if it was the terminator. An op that fails is reported and skipped.
+    pub(super) fn op_or_recover(&mut self, block: &mut Block) -> R<bool> {
+        let start = self.start();
+        let mut results = vec![];
+        let errors = self.errors.len();
+        let depth = self.depth;
+        let mark = self.shadowed.len();
+        match self.op(start, &mut results, block) {
+            Ok(ended) => Ok(ended),
+            Err(e) => {
+                self.depth = depth;
+                self.leave_scope(mark);
+                let fatal = matches!(e.code, "E0102" | "E0103") || errors >= MOST_ERRORS;
+                if fatal {
+                    return Err(e);
+                }
+                let at = e.span.start as usize;
+                self.report(e);
+                let ended = self.skip_op(start, at);
+                for (name, n, span) in results {
+                    self.define(name, span, vec![(unknown(), Loc::Unknown); n as usize]);
+                }
+                Ok(ended)
+            }
+        }
+    }
+
+    /// From the start of an op that failed at `at` to its end: a line break outside of all brackets. True if it was a
+    /// return.
+    fn skip_op(&mut self, start: usize, at: usize) -> bool {
+        self.c.pos = start;
+        let ended = self.c.eat_word("return") || self.c.eat_word("func.return") || self.c.eat_word("stablehlo.return");
+        let mut depth = 0u32;
+        loop {
+            match self.c.byte(0) {
+                0 if self.c.pos >= self.c.src.len() => break,
+                b'"' => {
+                    if self.c.string_span().is_err() {
+                        self.c.pos += 1;
+                    }
+                    continue;
+                }
+                b'(' | b'[' | b'{' => depth += 1,
+                b')' | b']' => depth = depth.saturating_sub(1),
+                b'}' => {
+                    if depth == 0 {
+                        break;
+                    }
+                    depth -= 1;
+                }
+                b'/' if self.c.byte(1) == b'/' => {
+                    self.c.blank();
+                    continue;
+                }
+                b'\n' if depth == 0 && self.c.pos >= at => {
+                    let here = self.c.pos;
+                    if !["reducer", "cond", "do", "{", "("].iter().any(|w| self.c.eat(w)) {
+                        self.c.pos = here;
+                        break;
+                    }
+                    self.c.pos = here;
+                }
+                _ => {}
+            }
+            self.c.pos += 1;
+        }
+        ended
+    }
+
+    fn op(&mut self, start: usize, results: &mut Results<'a>, block: &mut Block) -> R<bool> {
+        while self.c.eat("%") {
+            let at = self.c.pos - 1;
+            let name = self.c.value_suffix();
+            if name.is_empty() {
+                return Err(self.c.expected("a name behind `%`", "the op"));
+            }
+            let span = self.c.span(at);
+            let mut n = 1;
+            if self.c.peek() == b':' {
+                self.c.pos += 1;
+                n = self.c.integer("the number of results")?;
+                if !(1..=100_000).contains(&n) {
+                    return Err(Box::new(
+                        Diagnostic::error("E0204", self.c.span(at), format!("{n} results"))
+                            .label("expected at least one"),
+                    ));
+                }
+            }
+            results.push((name, n as u32, span));
+            if !self.c.eat(",") {
+                self.c.expect("=", "the op")?;
+                break;
+            }
+        }
+        let name_start = self.start();
+        let mut draft = if self.c.peek() == b'"' {
+            let name = self.c.text_string()?;
+            let mut d = Draft::new(&name, self.c.span(name_start));
+            self.generic(&mut d)?;
+            d
+        } else {
+            let Some(word) = self.c.word() else { return Err(self.c.expected("an op", "the region")) };
+            let name = match word {
+                "call" => "func.call",
+                "return" => "func.return",
+                "constant" => "func.constant",
+                w => w,
+            };
+            let mut d = Draft::new(name, self.c.span(name_start));
+            self.pretty(&mut d)?;
+            d
+        };
+        let loc = match draft.loc.take() {
+            Some(l) => l,
+            None => self.trailing_loc()?,
+        };
+        let span = self.c.span(start);
+        self.check_operands(&draft);
+        if matches!(draft.name.as_str(), "func.return" | "stablehlo.return") {
+            block.results = draft.operands;
+            block.span = span;
+            return Ok(true);
+        }
+        let op = self.finish(draft, results, loc, span)?;
+        block.ops.extend(op);
+        Ok(false)
+    }
+
+    fn finish(&mut self, d: Draft, results: &Results<'a>, loc: Loc, span: Span) -> R<Option<crate::tree::Op>> {
+        let named: u32 = results.iter().map(|r| r.1).sum();
+        if !results.is_empty() && named as usize != d.result_types.len() {
+            let at = results[0].2;
+            return Err(Box::new(
+                Diagnostic::error(
+                    "E0204",
+                    at,
+                    format!("{named} names for the {} results of `{}`", d.result_types.len(), d.name),
+                )
+                .label(format!("expected {}", d.result_types.len())),
+            ));
+        }
+        if d.name == "sdy.sharding_constraint" {
+            // A hint for distribution over devices; on one device the result is the operand.
+            if let ([v], [(name, _, _)]) = (&d.operands[..], &results[..]) {
+                let old = self.scope.insert(name, (v.0, 1));
+                self.shadowed.push((name, old));
+            }
+            return Ok(None);
+        }
+        let mut ids = vec![];
+        let mut types = d.result_types.into_iter();
+        if results.is_empty() {
+            let rest: Vec<_> = types.map(|t| (t, loc.clone())).collect();
+            ids = self.define("", d.name_span, rest);
+        } else {
+            for (name, n, at) in results {
+                let some: Vec<_> = types.by_ref().take(*n as usize).map(|t| (t, loc.clone())).collect();
+                ids.extend(self.define(name, *at, some));
+            }
+        }
+        if d.name == "func.call"
+            && let Some((_, Attr::Symbol(callee))) = d.attrs.iter().find(|(n, _)| n == "callee")
+        {
+            let at = d.attr_spans.iter().find(|(n, _)| n == "callee").map_or(d.name_span, |(_, s)| *s);
+            self.calls.push((callee.clone(), at));
+        }
+        let raw = RawOp {
+            name: d.name,
+            name_span: d.name_span,
+            operands: d.operands,
+            operand_spans: d.operand_spans,
+            results: ids,
+            attrs: d.attrs,
+            attr_spans: d.attr_spans,
+            regions: d.regions,
+            loc,
+            span,
+        };
+        match build::op(raw, &self.values) {
+            Ok(op) => Ok(Some(op)),
+            Err(list) => {
+                self.errors.extend(list);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Types written at the op against those of the definitions.
+    fn check_operands(&mut self, d: &Draft) {
+        if d.operands.len() != d.operand_types.len() {
+            let (n, m) = (d.operands.len(), d.operand_types.len());
+            self.report(
+                Diagnostic::error(
+                    "E0204",
+                    d.types_span,
+                    format!("`{}` has {n} operands and {m} operand types", d.name),
+                )
+                .label(format!("expected {n} types")),
+            );
+            return;
+        }
+        for ((v, at), want) in d.operands.iter().zip(&d.operand_spans).zip(&d.operand_types) {
+            let value = &self.values[v.0 as usize];
+            if value.ty != *want && !is_unknown(&value.ty) && !is_unknown(want) {
+                let d = Diagnostic::error(
+                    "E0202",
+                    *at,
+                    format!("`%{}` is {}, used as {}", value.name, print::ty(&value.ty), print::ty(want)),
+                )
+                .label(format!("this is {}", print::ty(&value.ty)))
+                .hint("the type behind the op must repeat the one of the definition");
+                self.errors.push(d);
+            }
+        }
+    }
+
+    /// `%name` or `%name#1`.
+    pub(super) fn operand(&mut self, d: &mut Draft) -> R<()> {
+        let start = self.start();
+        self.c.expect("%", "the operands")?;
+        let name = self.c.value_suffix();
+        let mut index = None;
+        if self.c.byte(0) == b'#' {
+            self.c.pos += 1;
+            index = Some(self.c.integer("the operand")?);
+        }
+        let span = self.c.span(start);
+        let id = match self.scope.get(name) {
+            Some((first, n)) => match index {
+                None if *n == 1 => ValueId(*first),
+                Some(i) if i >= 0 && i < i64::from(*n) => ValueId(first + i as u32),
+                _ => {
+                    let what = format!("`%{name}` has {n} results");
+                    let at = Diagnostic::error("E0201", span, what).label(if index.is_none() {
+                        "which one? write `#0`, `#1`, ...".to_string()
+                    } else {
+                        format!("expected `#0` to `#{}`", n - 1)
+                    });
+                    self.report(at);
+                    self.placeholder(span)
+                }
+            },
+            None => {
+                let near = did_you_mean(name, self.scope.keys().copied().filter(|k| k.len() > 2));
+                let mut e = Diagnostic::error("E0201", span, format!("`%{name}` is not defined before this use"))
+                    .label("not defined");
+                if let Some(n) = near {
+                    e = e.hint(format!("did you mean `%{n}`?"));
+                }
+                self.report(e);
+                self.placeholder(span)
+            }
+        };
+        d.operands.push(id);
+        d.operand_spans.push(span);
+        Ok(())
+    }
+
+    /// A value of unknown type in place of one that is not there.
+    fn placeholder(&mut self, span: Span) -> ValueId {
+        self.values.push(Value { ty: unknown(), name: String::new(), loc: Loc::Unknown, span });
+        ValueId(self.values.len() as u32 - 1)
+    }
+
+    /// Operands separated by commas, perhaps none.
+    pub(super) fn operands(&mut self, d: &mut Draft) -> R<()> {
+        while self.c.peek() == b'%' {
+            self.operand(d)?;
+            let here = self.c.pos;
+            if !self.c.eat(",") {
+                break;
+            }
+            if self.c.peek() != b'%' {
+                self.c.pos = here;
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Behind `"name"`: `(operands) <{properties}> (regions) {attributes} : type`.
+    fn generic(&mut self, d: &mut Draft) -> R<()> {
+        let place = format!("`{}`", d.name);
+        self.c.expect("(", &place)?;
+        self.operands(d)?;
+        self.c.expect(")", &place)?;
+        if self.c.eat("[") {
+            self.c.skip_balanced("the successors")?;
+        }
+        for (name, value, span) in self.properties()? {
+            d.set(&name, value, span);
+        }
+        if self.c.eat("(") {
+            loop {
+                if self.c.eat("{") {
+                    self.c.pos -= 1;
+                    let here = self.c.pos;
+                    // An empty region has no block.
+                    self.c.pos += 1;
+                    if self.c.eat("}") {
+                        d.regions.push(Block::default());
+                    } else {
+                        self.c.pos = here;
+                        let r = self.region(None)?;
+                        d.regions.push(r);
+                    }
+                } else {
+                    return Err(self.c.expected("a region", &place));
+                }
+                if self.c.eat(")") {
+                    break;
+                }
+                self.c.expect(",", &place)?;
+            }
+        }
+        self.optional_dict(&mut d.attrs, &mut d.attr_spans)?;
+        self.c.expect(":", &place)?;
+        self.signature(d)
+    }
+
+    /// A function type as the types of operands and results.
+    pub(super) fn signature(&mut self, d: &mut Draft) -> R<()> {
+        let start = self.start();
+        if let Type::Function(inputs, results) = self.function_type()? {
+            (d.operand_types, d.result_types) = (inputs, results);
+        }
+        d.types_span = self.c.span(start);
+        Ok(())
+    }
+
+    fn pretty(&mut self, d: &mut Draft) -> R<()> {
+        match d.name.as_str() {
+            "stablehlo.constant" | "chlo.constant" => self.constant(d),
+            "stablehlo.reduce" => self.reduce(d),
+            "stablehlo.while" => self.while_op(d),
+            "stablehlo.return" | "func.return" => {
+                self.operands(d)?;
+                self.optional_dict(&mut d.attrs, &mut d.attr_spans)?;
+                let start = self.start();
+                if self.c.eat(":") {
+                    d.operand_types = self.type_list()?;
+                }
+                d.types_span = self.c.span(start);
+                Ok(())
+            }
+            "func.call" => {
+                let start = self.start();
+                let callee = self.symbol()?;
+                let span = self.c.span(start);
+                d.set("callee", Attr::Symbol(callee), span);
+                self.c.expect("(", "the call")?;
+                self.operands(d)?;
+                self.c.expect(")", "the call")?;
+                self.optional_dict(&mut d.attrs, &mut d.attr_spans)?;
+                self.c.expect(":", "the call")?;
+                self.signature(d)
+            }
+            "sdy.sharding_constraint" => {
+                self.operands(d)?;
+                let start = self.start();
+                self.c.expect("<", "the sharding")?;
+                self.c.skip_balanced("the sharding")?;
+                let text = self.slice(start);
+                let span = self.c.span(start);
+                d.set("sharding", Attr::Raw(format!("#sdy.sharding{text}")), span);
+                self.optional_dict(&mut d.attrs, &mut d.attr_spans)?;
+                self.c.expect(":", "the sharding constraint")?;
+                let t = self.ty()?;
+                d.operand_types = vec![t.clone()];
+                d.result_types = vec![t];
+                Ok(())
+            }
+            "check.expect_eq_const" | "check.expect_almost_eq_const" => {
+                self.operands(d)?;
+                self.c.expect(",", "the check")?;
+                let start = self.start();
+                let value = self.attr()?;
+                if let Attr::Dense(l) = &value {
+                    d.operand_types = vec![Type::Tensor(l.ty.clone())];
+                }
+                let span = self.c.span(start);
+                d.set("value", value, span);
+                if self.c.eat(",") {
+                    // Tolerances: `max_ulp_difference = 3`.
+                    while self.c.peek() != b':' && self.c.word().is_some() {
+                        self.c.eat("=");
+                        self.attr()?;
+                        self.c.eat(",");
+                    }
+                }
+                self.optional_dict(&mut d.attrs, &mut d.attr_spans)?;
+                if self.c.eat(":") {
+                    d.operand_types = self.type_list()?;
+                }
+                Ok(())
+            }
+            name => match forms::form(name) {
+                Some(pieces) => self.pieces(d, pieces),
+                None => Err(unknown_op(&d.name, d.name_span)),
+            },
+        }
+    }
+
+    pub(super) fn type_list(&mut self) -> R<Vec<Type>> {
+        let mut list = vec![self.ty()?];
+        while self.c.eat(",") {
+            list.push(self.ty()?);
+        }
+        Ok(list)
+    }
+
+    /// `dense<...> : type`, perhaps with attributes before it, or the generic form without quotes.
+    fn constant(&mut self, d: &mut Draft) -> R<()> {
+        if self.c.peek() == b'(' {
+            return self.generic(d);
+        }
+        self.optional_dict(&mut d.attrs, &mut d.attr_spans)?;
+        let start = self.start();
+        let value = self.attr()?;
+        let span = self.c.span(start);
+        let Attr::Dense(l) = &value else {
+            return Err(Box::new(
+                Diagnostic::error("E0302", span, "value of a constant that is not `dense<...>`")
+                    .label("expected `dense<...> : tensor<...>`"),
+            ));
+        };
+        d.result_types = vec![Type::Tensor(l.ty.clone())];
+        d.set("value", value, span);
+        Ok(())
+    }
+}
+
+/// What to say of an op that has no form here.
+fn unknown_op(name: &str, span: Span) -> Fail {
+    let (dialect, op) = name.split_once('.').unwrap_or((name, ""));
+    if dialect == "stablehlo" || dialect == "chlo" {
+        let d =
+            Diagnostic::error("E0303", span, format!("no op `{name}`, or it has no pretty form")).label("not known");
+        let names = build::names(dialect);
+        return Box::new(match did_you_mean(op, names.iter().copied()) {
+            Some(n) if n != op => d.hint(format!("did you mean `{dialect}.{n}`?")),
+            Some(_) => d.hint(format!("write it as `\"{name}\"(...)`")),
+            None => d,
+        });
+    }
+    if op.is_empty() {
+        return Box::new(
+            Diagnostic::error("E0101", span, format!("expected an op, found `{name}`"))
+                .label("expected an op, like `stablehlo.add`"),
+        );
+    }
+    Box::new(
+        Diagnostic::error("E0601", span, format!("`{name}` is of dialect `{dialect}`, not StableHLO"))
+            .label("not a StableHLO op")
+            .hint(other_dialect_hint(dialect)),
+    )
+}
+
+pub(crate) fn other_dialect_hint(dialect: &str) -> String {
+    match dialect {
+        "mhlo" => "convert it first: `mlir-hlo-opt --hlo-legalize-to-stablehlo`; JAX and PyTorch/XLA export StableHLO directly".into(),
+        "vhlo" => "this is a portable artifact as text; keep it as bytecode, or convert it with `stablehlo-translate --deserialize`".into(),
+        "tf" | "tf_executor" | "tfl" => "export the model with `tf.saved_model` and convert it to StableHLO with `tf_to_stablehlo`".into(),
+        "torch" => "export StableHLO from PyTorch with torch_xla's `exported_program_to_stablehlo` or with torchax".into(),
+        "linalg" | "arith" | "tensor" | "scf" | "tosa" | "affine" | "memref" => "this program is already lowered; export StableHLO instead".into(),
+        _ => "zmlc reads StableHLO and chlo".into(),
+    }
+}
