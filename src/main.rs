@@ -1,1 +1,42 @@
-fn main() {}
+//! `zmlc`: dispatch of commands, and exit codes.
+
+mod args;
+mod artifact;
+mod codes;
+mod commands;
+mod failure;
+mod front;
+mod metadata;
+mod model;
+mod names;
+mod pipeline;
+mod printer;
+mod targets;
+mod weights;
+
+use args::{Cli, Command};
+use clap::Parser;
+use printer::Printer;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let printer = Printer { format: cli.message_format, quiet: cli.quiet };
+    let done = match cli.command {
+        Command::Init(a) => commands::init::run(&a, printer),
+        Command::Check(a) => commands::check::run(&a, printer),
+        Command::Build(a) => commands::build::run(&a, printer),
+        Command::Run(a) => return commands::run::run(&a),
+        Command::Inspect(a) => commands::inspect::run(&a, printer),
+        Command::InspectIr(a) => commands::inspect_ir::run(&a, printer),
+        Command::Package(a) => commands::package::run(&a, printer),
+        Command::Targets(a) => commands::targets::run(&a, printer),
+        Command::Doctor => commands::doctor::run(printer),
+        Command::Explain { code } => commands::explain::run(&code, printer),
+        Command::Completions { shell } => commands::completions::run(shell, printer),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(f) => ExitCode::from(printer.failure(&f)),
+    }
+}

@@ -1,0 +1,62 @@
+# Two commands do everything on a fresh Debian 12 machine with cargo: `make demo` and `make test`.
+# ZMLC_NO_APT=1: a missing package is an error that names it, nothing is installed.
+
+APT = libmlir-22-dev mlir-22-tools llvm-22-dev lld-22 libclang-22-dev clang-22 \
+      libvulkan1 mesa-vulkan-drivers python3-venv skopeo podman runc
+CORPUS ?= ../shared/corpus
+VENV = .venv
+# The software Vulkan device, if it is there, beside whatever the machine has.
+SHIMS = tools/llvm/mlir/lib/libMLIR-C.so
+
+.PHONY: help demo test build apt shims venv lint unit conformance clean
+
+help:
+	@echo "make demo         build zmlc, compile MNIST for vulkan, cuda and rocm, run it, show digits"
+	@echo "make test         everything that CI runs"
+	@echo "make build        release build of zmlc and zml-run"
+	@echo "make conformance  the programs of $(CORPUS) on this machine's device"
+
+demo: build
+	target/release/zmlc build fixtures/mnist_mlp/model.toml --target vulkan,cuda,rocm -o target/demo
+	cargo run -q --release --example mnist -- target/demo/mnist_mlp.zml fixtures/mnist_mlp/test256.safetensors
+
+build: apt shims
+	cargo build -q --release -p zmlc
+	cargo build -q --profile stub -p zml-runtime --bin zml-run
+	cp target/stub/zml-run target/release/zml-run
+
+test: apt shims venv lint unit conformance
+
+lint:
+	cargo fmt --all --check
+	cargo clippy -q --workspace --all-targets -- -D warnings
+	@if cargo deny --version >/dev/null 2>&1; then cargo deny --offline check licenses bans sources; \
+	else echo "skipped: cargo-deny is not installed"; fi
+
+unit: build
+	@if cargo nextest --version >/dev/null 2>&1; then \
+	  cargo nextest run --workspace --no-fail-fast && cargo test -q --workspace --doc; \
+	else cargo test --workspace --no-fail-fast; fi
+
+conformance: build
+	@if [ -d "$(CORPUS)" ]; then \
+	  cargo run -q --release -p conformance -- $(CORPUS) --zmlc target/release/zmlc --zml-run target/release/zml-run; \
+	else echo "skipped: no corpus at $(CORPUS)"; fi
+
+apt:
+	@tools/apt.sh $(APT)
+
+shims: apt $(SHIMS)
+$(SHIMS):
+	tools/llvm/make-shims.sh
+
+# ptxas and a modern spirv-val: tools for tests, never shipped.
+venv: apt $(VENV)/.done
+$(VENV)/.done: tools/requirements.txt
+	python3 -m venv $(VENV)
+	$(VENV)/bin/pip install -q --disable-pip-version-check -r tools/requirements.txt
+	touch $@
+
+clean:
+	cargo clean
+	rm -rf $(VENV) tools/llvm/mlir/lib/lib*

@@ -1,0 +1,169 @@
+//! The command line, and nothing else.
+
+use crate::printer::MessageFormat;
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// Compiles a StableHLO model, once and with no GPU present, into one artifact for Vulkan, CUDA and ROCm.
+///
+/// Exit codes: 0 done, 1 something is wrong with the input, 2 wrong usage, 101 a bug in zmlc.
+#[derive(Parser, Debug)]
+#[command(name = "zmlc", version, propagate_version = true, max_term_width = 110)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+    /// Messages for people, or one JSON object a line.
+    #[arg(long, global = true, value_enum, default_value_t)]
+    pub message_format: MessageFormat,
+    /// No remarks and no progress; errors are still shown.
+    #[arg(long, short, global = true)]
+    pub quiet: bool,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Write a model.toml for a StableHLO program.
+    Init(Init),
+    /// Read and verify StableHLO programs, and nothing more.
+    Check(Check),
+    /// Compile a model to DIR/NAME.zml.
+    Build(Build),
+    /// Run an artifact. The same options as zml-run, which needs no compiler.
+    #[command(disable_help_flag = true)]
+    Run(Passthrough),
+    /// Show what an artifact holds: entries, sizes, kernels, buffers, targets.
+    Inspect(Inspect),
+    /// Show the IR after each pass, down to SPIR-V, PTX and AMD assembly.
+    InspectIr(InspectIr),
+    /// Put an artifact and the runtime into an archive or an OCI image layout.
+    Package(Package),
+    /// List targets and device profiles.
+    Targets(Targets),
+    /// Say what this machine can build for and run on, and what is missing.
+    Doctor,
+    /// Explain the code of an error, E0901.
+    Explain { code: String },
+    /// Print a completion script for a shell.
+    Completions { shell: clap_complete::Shell },
+}
+
+#[derive(Args, Debug)]
+pub struct Init {
+    /// StableHLO text or portable bytecode.
+    pub program: PathBuf,
+    /// Folder for model.toml.
+    #[arg(long, short, value_name = "DIR", default_value = ".")]
+    pub output: PathBuf,
+    /// safetensors files to match arguments with.
+    #[arg(long, value_name = "FILE")]
+    pub weights: Vec<PathBuf>,
+    /// The model's name. Default: the program's.
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Replace an existing model.toml.
+    #[arg(long)]
+    pub force: bool,
+}
+#[derive(Args, Debug)]
+pub struct Check {
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+}
+#[derive(Args, Debug)]
+pub struct Build {
+    /// model.toml. May be absent with --from if the model has no weights to embed.
+    #[arg(required_unless_present = "from")]
+    pub model: Option<PathBuf>,
+    /// `vulkan,cuda:sm_90a,rocm:gfx942`; a bare target means its usual profiles. Default: the targets of model.toml, else all.
+    #[arg(long, value_name = "LIST")]
+    pub target: Option<String>,
+    /// Folder for NAME.zml.
+    #[arg(long, short, value_name = "DIR", default_value = ".")]
+    pub output: PathBuf,
+    /// Continue after pass PASS on the IR in FILE, as inspect-ir printed it.
+    #[arg(long, num_args = 2, value_names = ["PASS", "FILE"])]
+    pub from: Option<Vec<String>>,
+    /// Print the time of each pass.
+    #[arg(long)]
+    pub timings: bool,
+    /// Leave out a pass and its verifier: for finding out what it is there for. The result may be wrong.
+    #[arg(long, value_name = "PASS", hide = true)]
+    pub without: Vec<String>,
+}
+#[derive(Args, Debug)]
+pub struct Passthrough {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub arguments: Vec<String>,
+}
+#[derive(Args, Debug)]
+pub struct Inspect {
+    pub artifact: PathBuf,
+    /// Every step of the host programs.
+    #[arg(long)]
+    pub steps: bool,
+}
+#[derive(Args, Debug)]
+pub struct InspectIr {
+    pub model: PathBuf,
+    /// One target or profile, `vulkan`, `cuda:sm_90a`.
+    #[arg(long, value_name = "TARGET", default_value = "vulkan")]
+    pub target: String,
+    /// The IR after this pass. Default: after the last.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["list", "all"])]
+    pub pass: Option<String>,
+    /// The names of the passes.
+    #[arg(long, conflicts_with = "all")]
+    pub list: bool,
+    /// After every pass.
+    #[arg(long)]
+    pub all: bool,
+    /// What each shown pass changed, as a diff.
+    #[arg(long)]
+    pub diff: bool,
+    /// Of one kernel only.
+    #[arg(long, value_name = "NAME")]
+    pub kernel: Option<String>,
+    /// Write each stage to a file in this folder instead of printing.
+    #[arg(long, value_name = "DIR")]
+    pub dump_to: Option<PathBuf>,
+    /// Leave out a pass and its verifier.
+    #[arg(long, value_name = "PASS", hide = true)]
+    pub without: Vec<String>,
+}
+#[derive(Args, Debug)]
+pub struct Package {
+    pub artifact: PathBuf,
+    /// Write a .tar.zst archive.
+    #[arg(long, value_name = "FILE", required_unless_present = "oci")]
+    pub archive: Option<PathBuf>,
+    /// Write an OCI image layout.
+    #[arg(long, value_name = "DIR")]
+    pub oci: Option<PathBuf>,
+    /// The runtime to pack. Default: zml-run beside zmlc.
+    #[arg(long, value_name = "FILE")]
+    pub runtime: Option<PathBuf>,
+    /// Put our layers on this OCI layout instead of a base of our own.
+    #[arg(long, value_name = "DIR")]
+    pub base: Option<PathBuf>,
+    /// A label of the image, KEY=VALUE.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = label)]
+    pub label: Vec<(String, String)>,
+    /// Whether weights that are not in the artifact go into the package.
+    #[arg(long, value_enum, default_value_t)]
+    pub weights: WeightsChoice,
+}
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum WeightsChoice {
+    #[default]
+    Include,
+    External,
+}
+#[derive(Args, Debug)]
+pub struct Targets {
+    /// Only this target.
+    pub target: Option<String>,
+}
+
+fn label(s: &str) -> Result<(String, String), String> {
+    s.split_once('=').map(|(k, v)| (k.into(), v.into())).ok_or_else(|| "a label is KEY=VALUE".into())
+}

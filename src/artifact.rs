@@ -1,0 +1,130 @@
+//! From lowered modules to the artifact: the manifest is read back from the IR, so a build that resumes gives the same bytes.
+
+use crate::{
+    failure::Failure,
+    metadata::{self, WeightInfo},
+    targets::Selected,
+};
+use melior::ir::Module;
+use std::{io::Write, path::Path};
+use zml_format::{
+    BufferKind, Entry, Kernel, Manifest, Model, Profile, State, Weight, WeightSource, Writer,
+};
+use zmlc_passes::{kernels, plan, target::Binary};
+
+/// One device profile, with blobs of its own.
+pub struct Lowered {
+    pub profile: Profile,
+    pub model: Model,
+    pub entries: Vec<Entry>,
+    pub weights: Vec<WeightInfo>,
+    pub states: Vec<State>,
+    blobs: Vec<Vec<u8>>,
+}
+
+/// Reads everything that the artifact needs from a module after its last pass.
+pub fn collect(module: &Module, binaries: Vec<Binary>, selected: &Selected) -> Result<Lowered, Failure> {
+    let missing = |what: &str| Failure::bug(format!("the lowered module has no {what}"));
+    let infos = kernels::read(module).ok_or_else(|| missing("zml.kernels"))?;
+    let requires = selected.target.requires(&selected.spec, &binaries);
+    let mut blobs = vec![];
+    let mut kernels = vec![];
+    for (info, binary) in infos.iter().zip(&binaries) {
+        if info.name != binary.kernel {
+            return Err(Failure::bug(format!("kernel {} was serialised as {}", info.name, binary.kernel)));
+        }
+        kernels.push(Kernel {
+            symbol: binary.symbol.clone(),
+            blob: blob(&mut blobs, &binary.bytes),
+            block: info.block,
+            shared_bytes: binary.shared_bytes,
+            buffers: info.buffers.clone(),
+            scalar_bytes: info.scalar_bytes,
+            label: info.label.clone(),
+        });
+    }
+    if infos.len() != binaries.len() {
+        return Err(Failure::bug(format!("{} kernels gave {} binaries", infos.len(), binaries.len())));
+    }
+    let index = |name: &str| infos.iter().position(|i| i.name == name);
+    let programs = plan::extract(module, &index, &mut |bytes| blob(&mut blobs, &bytes))?;
+    let (entries, programs) = programs.into_iter().unzip();
+    Ok(Lowered {
+        profile: Profile {
+            target: selected.target.name().into(),
+            name: selected.spec.name.clone(),
+            requires,
+            kernels,
+            programs,
+        },
+        model: metadata::model(module).ok_or_else(|| missing("zml.model"))?,
+        entries,
+        weights: metadata::weights(module).ok_or_else(|| missing("zml.weights"))?,
+        states: metadata::states(module).ok_or_else(|| missing("zml.states"))?,
+        blobs,
+    })
+}
+fn blob(blobs: &mut Vec<Vec<u8>>, bytes: &[u8]) -> usize {
+    blobs.iter().position(|b| b == bytes).unwrap_or_else(|| {
+        blobs.push(bytes.to_vec());
+        blobs.len() - 1
+    })
+}
+
+/// The bytes of the artifact. `data` gives the bytes of a weight that is embedded.
+pub fn assemble(
+    lowered: Vec<Lowered>,
+    data: impl Fn(&WeightInfo) -> Result<Vec<u8>, Failure>,
+) -> Result<Vec<u8>, Failure> {
+    let mut writer = Writer::new();
+    let first = lowered.first().ok_or_else(|| Failure::bug("a build without a profile"))?;
+    let (model, entries, states) = (first.model.clone(), first.entries.clone(), first.states.clone());
+    let mut weights = vec![];
+    for w in &first.weights {
+        let source = if w.embed {
+            WeightSource::Embedded { blob: writer.blob(&data(w)?) }
+        } else {
+            WeightSource::External { file: w.file.clone(), key: w.key.clone() }
+        };
+        weights.push(Weight { tensor: w.tensor.clone(), sha256: w.sha256.clone(), source });
+    }
+    let mut profiles = vec![];
+    for l in lowered {
+        if l.entries != entries || l.states != states {
+            return Err(Failure::bug(format!("profile {} has other entries than the first", l.profile.name)));
+        }
+        let at: Vec<usize> = l.blobs.iter().map(|b| writer.blob(b)).collect();
+        let mut profile = l.profile;
+        for k in &mut profile.kernels {
+            k.blob = at[k.blob];
+        }
+        for b in profile.programs.iter_mut().flat_map(|p| &mut p.buffers) {
+            if let BufferKind::Constant(c) = &mut b.kind {
+                *c = at[*c];
+            }
+        }
+        profiles.push(profile);
+    }
+    let producer = concat!("zmlc ", env!("CARGO_PKG_VERSION")).to_string();
+    Ok(writer.finish(Manifest { producer, model, weights, state: states, entries, profiles, blobs: vec![] }))
+}
+
+/// Writes a file under a temporary name beside it and renames: a killed run leaves nothing under the final name.
+pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let failed = |e: std::io::Error| Failure::file(path, "write", &e);
+    std::fs::create_dir_all(folder).map_err(failed)?;
+    let mut file = tempfile::Builder::new()
+        .prefix(".zmlc-")
+        .permissions(permissions())
+        .tempfile_in(folder)
+        .map_err(failed)?;
+    file.write_all(bytes).map_err(failed)?;
+    file.persist(path).map_err(|e| failed(e.error))?;
+    Ok(())
+}
+/// What a plain create would give: the umask applies.
+fn permissions() -> std::fs::Permissions {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::Permissions::from_mode(0o666)
+}

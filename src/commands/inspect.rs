@@ -1,0 +1,155 @@
+//! `zmlc inspect ARTIFACT`: what is in it.
+
+use crate::{args::Inspect, codes, failure::Failure, printer::Printer};
+use serde_json::json;
+use std::fmt::Write;
+use zml_format::{Argument, Artifact, BufferKind, Manifest, Program, Step, Tensor, WeightSource};
+use zmlc_import::{diag::Diagnostic, tree::Span};
+
+pub fn run(args: &Inspect, printer: Printer) -> Result<(), Failure> {
+    let artifact = Artifact::open(&args.artifact).map_err(|e| {
+        let mut d = Diagnostic::error(codes::ARTIFACT, Span::NONE, e.to_string());
+        d.file = args.artifact.display().to_string();
+        Failure::from(d)
+    })?;
+    let m = &artifact.manifest;
+    let json = json!({"digest": artifact.digest(), "manifest": m});
+    let mut text = format!("{} {}, by {}\nsha256 {}\n", m.model.name, m.model.version, m.producer, artifact.digest());
+    entries(m, &mut text);
+    weights(m, &mut text);
+    for p in &m.profiles {
+        let mut blobs: Vec<usize> = p.kernels.iter().map(|k| k.blob).collect();
+        blobs.sort_unstable();
+        blobs.dedup();
+        let bytes: u64 = blobs.iter().map(|b| m.blobs[*b].bytes).sum();
+        let _ = writeln!(text, "\n{}:{}  {} kernels, {bytes} bytes of code", p.target, p.name, p.kernels.len());
+        let r = &p.requires;
+        let _ = writeln!(text, "  needs {} {} {}", r.api, r.arch, r.features.join(" "));
+        for (entry, program) in m.entries.iter().zip(&p.programs) {
+            let c = Counts::of(&program.steps);
+            let _ = writeln!(
+                text,
+                "  {}: {} dispatches, {} barriers, {} copies ({} bytes), arena {} bytes",
+                entry.name, c.dispatches, c.barriers, c.copies, c.copied, program.arena_bytes
+            );
+            if args.steps {
+                steps(m, p, program, &program.steps, 4, &mut text);
+            }
+        }
+        for k in &p.kernels {
+            let _ = writeln!(text, "    {:<32} block {:?}, {} buffers  {}", k.symbol, k.block, k.buffers.len(), k.label);
+        }
+    }
+    printer.result(&text, &json);
+    Ok(())
+}
+
+fn form(t: &Tensor) -> String {
+    format!("tensor<{}{}>", t.shape.iter().map(|d| format!("{d}x")).collect::<String>(), t.dtype)
+}
+fn entries(m: &Manifest, text: &mut String) {
+    for e in &m.entries {
+        let _ = writeln!(text, "\nentry {}", e.name);
+        for (i, a) in e.arguments.iter().enumerate() {
+            let role = match a {
+                Argument::Input { donated: true, .. } => "input, donated",
+                Argument::Input { .. } => "input",
+                Argument::Weight { .. } => "weight",
+                Argument::State { .. } => "state",
+            };
+            let t = m.argument(a);
+            let _ = writeln!(text, "  argument {i:>3}  {:<40} {:<28} {role}", t.name, form(t));
+        }
+        for (i, r) in e.results.iter().enumerate() {
+            let role = if r.state.is_some() { "state" } else { "output" };
+            let _ = writeln!(text, "  result   {i:>3}  {:<40} {:<28} {role}", r.tensor.name, form(&r.tensor));
+        }
+    }
+}
+fn weights(m: &Manifest, text: &mut String) {
+    let total: u64 = m.weights.iter().map(|w| w.tensor.bytes()).sum();
+    let inside = m.weights.iter().filter(|w| matches!(w.source, WeightSource::Embedded { .. })).count();
+    let _ = writeln!(text, "\n{} weights, {total} bytes, {inside} of them in the artifact", m.weights.len());
+}
+
+#[derive(Default)]
+struct Counts {
+    dispatches: usize,
+    barriers: usize,
+    copies: usize,
+    copied: u64,
+}
+impl Counts {
+    fn of(steps: &[Step]) -> Self {
+        let mut c = Counts::default();
+        c.add(steps);
+        c
+    }
+    fn add(&mut self, steps: &[Step]) {
+        for s in steps {
+            match s {
+                Step::Dispatch(_) => self.dispatches += 1,
+                Step::Barrier => self.barriers += 1,
+                Step::Copy { to, .. } => {
+                    self.copies += 1;
+                    self.copied += to.bytes;
+                }
+                Step::Fill { .. } => {}
+                Step::While { condition, body, .. } => {
+                    self.add(condition);
+                    self.add(body);
+                }
+                Step::If { then, otherwise, .. } => {
+                    self.add(then);
+                    self.add(otherwise);
+                }
+                Step::Case { branches, .. } => branches.iter().for_each(|b| self.add(b)),
+            }
+        }
+    }
+}
+
+fn steps(m: &Manifest, p: &zml_format::Profile, program: &Program, list: &[Step], indent: usize, text: &mut String) {
+    let pad = " ".repeat(indent);
+    let slice = |s: &zml_format::Slice| {
+        let kind = match program.buffers[s.buffer].kind {
+            BufferKind::Argument(i) => format!("argument {i}"),
+            BufferKind::Result(i) => format!("result {i}"),
+            BufferKind::Constant(_) => "constant".into(),
+            BufferKind::Arena(at) => format!("arena {at}"),
+        };
+        format!("{kind}[{}..{}]", s.offset, s.offset + s.bytes)
+    };
+    for s in list {
+        let _ = match s {
+            Step::Dispatch(d) => {
+                let buffers: Vec<String> = d.buffers.iter().map(slice).collect();
+                writeln!(text, "{pad}{} grid {:?} {}", p.kernels[d.kernel].symbol, d.grid, buffers.join(", "))
+            }
+            Step::Barrier => writeln!(text, "{pad}barrier"),
+            Step::Copy { from, to } => writeln!(text, "{pad}copy {} to {}", slice(from), slice(to)),
+            Step::Fill { to, byte } => writeln!(text, "{pad}fill {} with {byte}", slice(to)),
+            Step::While { condition, predicate, body } => {
+                let _ = writeln!(text, "{pad}while {}", slice(predicate));
+                steps(m, p, program, condition, indent + 2, text);
+                let _ = writeln!(text, "{pad}do");
+                steps(m, p, program, body, indent + 2, text);
+                Ok(())
+            }
+            Step::If { predicate, then, otherwise } => {
+                let _ = writeln!(text, "{pad}if {}", slice(predicate));
+                steps(m, p, program, then, indent + 2, text);
+                let _ = writeln!(text, "{pad}else");
+                steps(m, p, program, otherwise, indent + 2, text);
+                Ok(())
+            }
+            Step::Case { index, branches } => {
+                for (i, b) in branches.iter().enumerate() {
+                    let _ = writeln!(text, "{pad}case {} is {i}", slice(index));
+                    steps(m, p, program, b, indent + 2, text);
+                }
+                Ok(())
+            }
+        };
+    }
+}

@@ -1,0 +1,13 @@
+//! One file a command.
+
+pub mod build;
+pub mod check;
+pub mod completions;
+pub mod doctor;
+pub mod explain;
+pub mod init;
+pub mod inspect;
+pub mod inspect_ir;
+pub mod package;
+pub mod run;
+pub mod targets;

@@ -1,0 +1,107 @@
+//! The pipeline on one screen: which passes run, in which order, for whom; and running it for several device profiles at once.
+
+use crate::{failure::Failure, metadata, targets::Selected};
+use melior::{Context, ir::Module};
+use std::{
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+use zmlc_passes::{
+    assign_descriptors::AssignDescriptors,
+    context,
+    emit::Emit,
+    expand_math::ExpandMath,
+    fuse::Fuse,
+    ir::{B, body},
+    kernel_abi::KernelAbi,
+    pass::{self, Env, Pass, Run, Times},
+    plan::Plan,
+    simplify::Simplify,
+    spec::Abi,
+    target::Binary,
+    widen_predicates::WidenPredicates,
+};
+
+/// The stage before the first pass: what it leaves behind is named like a pass.
+pub const LEGALIZE: &str = "legalize";
+/// The stage after the last: binaries, shown as disassembly.
+pub const SERIALIZE: &str = "serialize";
+
+/// For all devices alike.
+pub fn common() -> Vec<&'static dyn Pass> {
+    vec![&Simplify]
+}
+/// Once for each device profile.
+pub fn device(selected: &Selected) -> Vec<&'static dyn Pass> {
+    let abi: &'static dyn Pass = match selected.spec.abi {
+        Abi::Descriptors => &AssignDescriptors,
+        Abi::Pointers => &KernelAbi,
+    };
+    let mut passes: Vec<&'static dyn Pass> = vec![&Fuse, &Plan, &Emit, &WidenPredicates, &ExpandMath, abi];
+    passes.extend(selected.target.passes());
+    passes
+}
+/// Every stage by name with a line about it, for `inspect-ir --list`.
+pub fn stages(selected: &Selected) -> Vec<(&'static str, &'static str)> {
+    let mut all = vec![(LEGALIZE, "StableHLO to linalg, tensor, arith, math, scf and zml")];
+    all.extend(common().iter().chain(&device(selected)).map(|p| (p.name(), p.about())));
+    all.push((SERIALIZE, "machine code or its nearest text: SPIR-V, PTX, AMD assembly"));
+    all
+}
+
+/// What a build does besides its passes.
+#[derive(Clone, Copy, Default)]
+pub struct Options<'a> {
+    /// Passes that are left out, their verifiers too.
+    pub without: &'a [&'a str],
+    /// Start after this pass, on IR that it left behind.
+    pub after: Option<&'a str>,
+}
+
+/// Runs the common passes; the result is text because each device profile continues in a context of its own.
+pub fn simplify<'c>(context: &'c Context, module: &mut Module<'c>, options: Options) -> Result<Times, Failure> {
+    let run = Run { after: options.after.filter(|a| *a != LEGALIZE), without: options.without, ..Run::default() };
+    Ok(pass::run(context, module, &common(), Env { spec: None }, run)?)
+}
+
+/// Runs the passes of one device profile over the text of a module, and serialises. `done` sees the result while its context lives.
+pub fn lower<T>(
+    text: &str,
+    selected: &Selected,
+    options: Options,
+    observe: Option<&mut dyn FnMut(&'static str, &Module)>,
+    done: impl FnOnce(&Module, Vec<Binary>) -> Result<T, Failure>,
+) -> Result<(T, Times), Failure> {
+    let context = context::context();
+    let mut module = context::parse(&context, text)?;
+    metadata::set_profile(&B::new(&context, body(&module)), &module, &selected.id());
+    let run = Run { after: options.after, without: options.without, observe, ..Run::default() };
+    let times = pass::run(&context, &mut module, &device(selected), Env { spec: Some(&selected.spec) }, run)?;
+    let binaries = selected.target.serialize(&context, &module, &selected.spec)?;
+    Ok((done(&module, binaries)?, times))
+}
+
+/// `f` for every profile, on as many threads as there are cores; results in the order of `list`.
+pub fn each<T: Send>(list: &[Selected], f: impl Fn(&Selected) -> T + Sync) -> Vec<T> {
+    let next = AtomicUsize::new(0);
+    let done: Mutex<Vec<(usize, T)>> = Mutex::new(vec![]);
+    let workers = thread::available_parallelism().map_or(1, usize::from).min(list.len());
+    thread::scope(|s| {
+        for _ in 0..workers {
+            s.spawn(|| {
+                loop {
+                    let i = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(selected) = list.get(i) else { break };
+                    let result = f(selected);
+                    done.lock().expect("no worker panicked").push((i, result));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().expect("no worker panicked");
+    done.sort_by_key(|d| d.0);
+    done.into_iter().map(|d| d.1).collect()
+}
