@@ -49,7 +49,8 @@ pub struct Run<'a> {
     pub after: Option<&'a str>,
     /// Stop after this pass.
     pub until: Option<&'a str>,
-    /// Leave this pass out, and its verifier: for `inspect-ir --without` and the tests that show why a pass is there.
+    /// Leave these passes out, with their verifiers, or `NAME:run` to keep the verifier: for the tests that show why a
+    /// pass is there.
     pub without: &'a [&'a str],
     /// Called after each pass with its name and the module.
     #[allow(clippy::type_complexity)]
@@ -80,7 +81,9 @@ pub fn run<'c>(
     for p in &passes[start..] {
         if !how.without.contains(&p.name()) {
             let begin = Instant::now();
-            p.run(context, module, env).map_err(|e| in_pass(e, p.name()))?;
+            if !how.without.iter().any(|w| w.strip_suffix(":run") == Some(p.name())) {
+                p.run(context, module, env).map_err(|e| in_pass(e, p.name()))?;
+            }
             context::verify(context, module).map_err(|e| in_pass(e, p.name()))?;
             p.verify(context, module, env).map_err(|e| in_pass(e, p.name()))?;
             times.push((p.name(), begin.elapsed()));
