@@ -151,6 +151,6 @@ mod tests {
         assert!(e.to_string().starts_with("`libnothere.so.1`, needed by x, not found; looked in /lib/"), "{e}");
         let empty = tempfile::tempdir().unwrap();
         let e = BaseFiles::for_executable(&exe, &Search { root: empty.path().into() }).unwrap_err();
-        assert_eq!(e.code(), "E0601");
+        assert_eq!(e.code(), "E1201");
     }
 }

@@ -79,7 +79,7 @@ mod tests {
         for bytes in [&b""[..], b"#!/bin/sh\n", b"\x7fELF", &[0; 4096]] {
             let path = dir.path().join("f");
             std::fs::write(&path, bytes).unwrap();
-            assert_eq!(read(&path).unwrap_err().code(), "E0605");
+            assert_eq!(read(&path).unwrap_err().code(), "E1205");
         }
     }
 }

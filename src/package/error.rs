@@ -48,20 +48,20 @@ impl PackageError {
     pub fn code(&self) -> &'static str {
         use PackageError as E;
         match self {
-            E::Io { .. } => "E0601",
-            E::Artifact { .. } => "E0602",
-            E::WeightsMissing { .. } => "E0603",
-            E::Weights { .. } => "E0604",
-            E::NotElf { .. } => "E0605",
-            E::LibraryMissing { .. } => "E0606",
-            E::Path { .. } => "E0607",
-            E::Twice(_) => "E0608",
-            E::Changed { .. } => "E0609",
-            E::Epoch(_) => "E0610",
-            E::NotOurs(_) => "E0611",
-            E::Layout { .. } => "E0612",
-            E::NoPlatform { .. } => "E0613",
-            E::NoImage => "E0614",
+            E::Io { .. } => "E1201",
+            E::Artifact { .. } => "E1202",
+            E::WeightsMissing { .. } => "E1203",
+            E::Weights { .. } => "E1204",
+            E::NotElf { .. } => "E1205",
+            E::LibraryMissing { .. } => "E1206",
+            E::Path { .. } => "E1207",
+            E::Twice(_) => "E1208",
+            E::Changed { .. } => "E1209",
+            E::Epoch(_) => "E1210",
+            E::NotOurs(_) => "E1211",
+            E::Layout { .. } => "E1212",
+            E::NoPlatform { .. } => "E1213",
+            E::NoImage => "E1214",
         }
     }
 

@@ -275,7 +275,7 @@ mod tests {
     fn paths_that_leave_the_folder_are_refused() {
         for bad in ["", "/etc/passwd", "../x", "a/../../x", "a//b", "./a", "a/.", "new\nline"] {
             let e = Tree::default().file(bad, Content::Bytes(vec![])).unwrap_err();
-            assert_eq!(e.code(), "E0607", "{bad:?}");
+            assert_eq!(e.code(), "E1207", "{bad:?}");
         }
     }
 
@@ -284,8 +284,8 @@ mod tests {
         let mut t = Tree::default();
         t.file("a", Content::Bytes(vec![1])).unwrap();
         t.file("a", Content::Bytes(vec![1])).unwrap();
-        assert_eq!(t.file("a", Content::Bytes(vec![2])).unwrap_err().code(), "E0608");
-        assert_eq!(t.file("a/b", Content::Bytes(vec![2])).unwrap_err().code(), "E0608");
+        assert_eq!(t.file("a", Content::Bytes(vec![2])).unwrap_err().code(), "E1208");
+        assert_eq!(t.file("a/b", Content::Bytes(vec![2])).unwrap_err().code(), "E1208");
     }
 
     #[test]
@@ -305,6 +305,6 @@ mod tests {
         t.file("f", Content::file(&path).unwrap()).unwrap();
         std::fs::write(&path, b"12345").unwrap();
         let e = t.write(0, &mut Vec::new(), Path::new("out")).unwrap_err();
-        assert_eq!(e.code(), "E0609");
+        assert_eq!(e.code(), "E1209");
     }
 }

@@ -204,8 +204,8 @@ fn one_index_over_platforms_and_no_platform_twice() {
     let inner = json(blob(&out, index["manifests"][0]["digest"].as_str().unwrap()));
     assert_eq!(inner["manifests"][0]["platform"]["os"], "linux");
     check_layout(&out).unwrap();
-    assert_eq!(oci_index(&[plan(&path), plan(&path)], &out).unwrap_err().code(), "E0608");
-    assert_eq!(oci_index(&[], &out).unwrap_err().code(), "E0614");
+    assert_eq!(oci_index(&[plan(&path), plan(&path)], &out).unwrap_err().code(), "E1208");
+    assert_eq!(oci_index(&[], &out).unwrap_err().code(), "E1214");
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn a_folder_that_is_not_a_layout_is_left_alone() {
     fs::create_dir(&out).unwrap();
     fs::write(out.join("precious"), "x").unwrap();
     let e = oci(&plan(&artifact(dir.path(), &["cuda"])), &out).unwrap_err();
-    assert_eq!(e.code(), "E0611");
+    assert_eq!(e.code(), "E1211");
     assert_eq!(fs::read_to_string(out.join("precious")).unwrap(), "x");
 }
 
@@ -224,14 +224,14 @@ fn wrong_missing_and_wandering_weights_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("x.tar.zst");
     let plan = archive_plan(artifact_with_weights(dir.path(), "w.safetensors"));
-    assert_eq!(archive(&plan, &out).unwrap_err().code(), "E0603");
+    assert_eq!(archive(&plan, &out).unwrap_err().code(), "E1203");
     for bad in [safetensors(2.0), b"short".to_vec(), vec![0xff; 64], safetensors(1.0)[..60].to_vec()] {
         fs::write(dir.path().join("w.safetensors"), bad).unwrap();
         let e = archive(&plan, &out).unwrap_err();
-        assert!(["E0604", "E0601"].contains(&e.code()), "{e}");
+        assert!(["E1204", "E1201"].contains(&e.code()), "{e}");
     }
     let e = archive(&archive_plan(artifact_with_weights(dir.path(), "../w.safetensors")), &out).unwrap_err();
-    assert_eq!(e.code(), "E0607");
+    assert_eq!(e.code(), "E1207");
     assert!(!out.exists());
 }
 
