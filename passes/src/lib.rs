@@ -4,9 +4,11 @@
 //! function once into plain Rust data and touches MLIR only to write. Nothing here names a target: what differs is in
 //! [`spec::DeviceSpec`] and behind [`target::Target`].
 
+pub mod assign_descriptors;
 pub mod context;
 pub mod ir;
 pub mod kernels;
 pub mod pass;
 pub mod spec;
 pub mod target;
+pub mod widen_predicates;

@@ -34,6 +34,12 @@ impl<'c> B<'c> {
         let at = unsafe { mlirOperationGetBlock(op.to_raw()) };
         B { c, loc: super::read::location(op), at, before: Some(op.to_raw()) }
     }
+    /// Inserts after `op`, which is not the last of its block.
+    pub fn after(c: &'c Context, op: O<'c>) -> Self {
+        let next = unsafe { mlirOperationGetNextInBlock(op.to_raw()) };
+        assert!(!next.ptr.is_null(), "nothing follows a block's last op");
+        B { loc: super::read::location(op), ..Self::before(c, op_ref(next)) }
+    }
     pub fn in_block(&self, at: Blk<'c>) -> Self {
         B { at: at.to_raw(), before: None, ..*self }
     }

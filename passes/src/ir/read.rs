@@ -72,6 +72,18 @@ pub fn ops<'c>(block: Blk<'c>) -> Vec<O<'c>> {
 pub fn block<'c>(op: O<'c>, region: usize) -> Blk<'c> {
     unsafe { BlockRef::from_raw(mlirRegionGetFirstBlock(mlirOperationGetRegion(op.to_raw(), region as isize))) }
 }
+/// Every block of every region of an op.
+pub fn blocks<'c>(op: O<'c>) -> Vec<Blk<'c>> {
+    let mut found = vec![];
+    for r in 0..op.region_count() {
+        let mut b = unsafe { mlirRegionGetFirstBlock(mlirOperationGetRegion(op.to_raw(), r as isize)) };
+        while !b.ptr.is_null() {
+            found.push(unsafe { BlockRef::from_raw(b) });
+            b = unsafe { mlirBlockGetNextInRegion(b) };
+        }
+    }
+    found
+}
 pub fn body<'c>(module: &Module<'c>) -> Blk<'c> {
     unsafe { BlockRef::from_raw(module.body().to_raw()) }
 }
@@ -96,14 +108,8 @@ pub fn uses<'c>(v: V<'c>) -> Vec<(O<'c>, usize)> {
 /// Every op nested in `op`, itself included, parents first.
 pub fn walk<'c>(op: O<'c>) -> Vec<O<'c>> {
     let mut found = vec![op];
-    for r in 0..op.region_count() {
-        let mut b = unsafe { mlirRegionGetFirstBlock(mlirOperationGetRegion(op.to_raw(), r as isize)) };
-        while !b.ptr.is_null() {
-            for inner in ops(unsafe { BlockRef::from_raw(b) }) {
-                found.extend(walk(inner));
-            }
-            b = unsafe { mlirBlockGetNextInRegion(b) };
-        }
+    for inner in blocks(op).into_iter().flat_map(ops) {
+        found.extend(walk(inner));
     }
     found
 }
@@ -144,6 +150,20 @@ pub fn elem<'c>(t: Type<'c>) -> Type<'c> {
         unsafe { Type::from_raw(mlirShapedTypeGetElementType(t.to_raw())) }
     } else {
         t
+    }
+}
+/// The same vector or memref type (shape, layout, memory space) with another element type.
+pub fn with_elem<'c>(t: Type<'c>, e: Type<'c>) -> Type<'c> {
+    let dims = shape(t);
+    let rank = dims.len() as isize;
+    unsafe {
+        Type::from_raw(if mlirTypeIsAMemRef(t.to_raw()) {
+            let (layout, space) = (mlirMemRefTypeGetLayout(t.to_raw()), mlirMemRefTypeGetMemorySpace(t.to_raw()));
+            mlirMemRefTypeGet(e.to_raw(), rank, dims.as_ptr(), layout, space)
+        } else {
+            assert!(mlirTypeIsAVector(t.to_raw()), "{t} is neither a vector nor a memref");
+            mlirVectorTypeGet(rank, dims.as_ptr(), e.to_raw())
+        })
     }
 }
 pub fn elements(t: Type) -> i64 {
