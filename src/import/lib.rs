@@ -4,12 +4,16 @@
 mod build;
 pub mod diag;
 mod float;
+mod fold;
+pub mod interp;
 mod literal;
 mod print;
 mod raw;
 mod read;
 mod text;
 pub mod tree;
+mod unbuild;
 
 pub use diag::{Diagnostic, Diagnostics, Severity, Source};
+pub use fold::fold;
 pub use read::{read, read_ref};

@@ -10,6 +10,7 @@ use crate::{
     tree::{Op, OpKind, Type, Value},
 };
 use take::Take;
+pub(crate) use take::ints_of;
 
 /// How many operands, results and regions an op has.
 struct Arity {

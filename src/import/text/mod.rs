@@ -13,6 +13,7 @@ mod regions;
 mod types;
 
 pub(crate) use ops::other_dialect_hint;
+pub(crate) use types::full_range;
 
 use crate::{
     diag::{Diagnostic, Diagnostics, Source},
