@@ -1,0 +1,259 @@
+//! Which device runs an artifact: what the caller asked for, what the artifact can serve, and what the machine has.
+//!
+//! A named device is used or an error; only `auto` goes from one to the next, and says why each did not serve.
+
+use crate::{
+    drivers::{self, Driver, Platform},
+    error::{Error, Result},
+};
+use std::{fmt, str::FromStr, sync::Arc};
+use zml_format::{Artifact, Profile};
+
+/// An API that reaches devices, named as in `Profile::target` and `--device`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Backend {
+    Cuda,
+    Rocm,
+    Vulkan,
+}
+impl Backend {
+    /// In the order of preference of `auto`.
+    pub const ALL: [Backend; 3] = [Backend::Cuda, Backend::Rocm, Backend::Vulkan];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Backend::Cuda => "cuda",
+            Backend::Rocm => "rocm",
+            Backend::Vulkan => "vulkan",
+        }
+    }
+    fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|b| b.name() == name)
+    }
+}
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// `auto`, or a backend with or without the number of a device: `vulkan`, `cuda:1`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DeviceRequest {
+    /// The best device: CUDA, then ROCm, then a GPU through Vulkan, then a CPU through Vulkan.
+    #[default]
+    Auto,
+    /// The best device of one API, or its device of this number (as `zml-run doctor` counts).
+    Named(Backend, Option<usize>),
+}
+impl FromStr for DeviceRequest {
+    type Err = Error;
+    fn from_str(s: &str) -> Result<Self> {
+        let wrong = || Error::Input(format!("no device `{s}`: give auto, vulkan[:N], cuda[:N] or rocm[:N]"));
+        if s == "auto" {
+            return Ok(DeviceRequest::Auto);
+        }
+        let (name, index) = match s.split_once(':') {
+            Some((name, n)) => (name, Some(n.parse().map_err(|_| wrong())?)),
+            None => (s, None),
+        };
+        Ok(DeviceRequest::Named(Backend::named(name).ok_or_else(wrong)?, index))
+    }
+}
+impl fmt::Display for DeviceRequest {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            DeviceRequest::Auto => f.write_str("auto"),
+            DeviceRequest::Named(b, None) => write!(f, "{b}"),
+            DeviceRequest::Named(b, Some(i)) => write!(f, "{b}:{i}"),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DeviceKind {
+    DiscreteGpu,
+    IntegratedGpu,
+    VirtualGpu,
+    Other,
+    /// A CPU behind a GPU's API.
+    Software,
+}
+impl DeviceKind {
+    pub fn name(self) -> &'static str {
+        match self {
+            DeviceKind::DiscreteGpu => "GPU",
+            DeviceKind::IntegratedGpu => "integrated GPU",
+            DeviceKind::VirtualGpu => "virtual GPU",
+            DeviceKind::Other => "other",
+            DeviceKind::Software => "software",
+        }
+    }
+}
+
+/// What a driver says of a device.
+#[derive(Clone, Debug)]
+pub struct DeviceInfo {
+    pub backend: Backend,
+    /// Among the devices of its backend.
+    pub index: usize,
+    pub name: String,
+    pub kind: DeviceKind,
+    /// `sm_90`, `gfx942`; for Vulkan the API version.
+    pub arch: String,
+    pub driver: String,
+    /// Of the device's own memory, in bytes.
+    pub memory: u64,
+}
+impl fmt::Display for DeviceInfo {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{}:{} {} ({})", self.backend, self.index, self.name, self.kind.name())
+    }
+}
+
+/// An opened device and the profile of the artifact that suits it.
+#[derive(Clone)]
+pub struct Device {
+    pub(crate) driver: Arc<dyn Driver>,
+    info: DeviceInfo,
+    profile: usize,
+    profile_name: String,
+    passed_over: Vec<String>,
+}
+
+impl Device {
+    /// The device that `request` and the artifact's profiles allow.
+    ///
+    /// [`Error::NoDevice`] has a line for each backend of the artifact that was asked for, with cause and remedy.
+    pub fn open(request: DeviceRequest, artifact: &Artifact) -> Result<Device> {
+        let profiles = &artifact.manifest.profiles;
+        let offered: Vec<Backend> =
+            Backend::ALL.into_iter().filter(|b| profiles.iter().any(|p| p.target == b.name())).collect();
+        let model = &artifact.manifest.model.name;
+        let (asked, index) = match request {
+            DeviceRequest::Auto => (offered.clone(), None),
+            DeviceRequest::Named(b, index) if offered.contains(&b) => (vec![b], index),
+            DeviceRequest::Named(b, _) => {
+                let others = list(offered.iter().map(|b| b.name()));
+                return Err(Error::NoDevice(format!(
+                    "`{model}` was not built for {b}, only for {others}: build it again with --target {b}, or name another device"
+                )));
+            }
+        };
+        if asked.is_empty() {
+            let targets = list(profiles.iter().map(|p| p.target.as_str()));
+            return Err(Error::NoDevice(format!(
+                "`{model}` was built for {targets}, which is no device of this runtime"
+            )));
+        }
+        let mut reasons = vec![];
+        let mut opened = None;
+        for (at, backend) in asked.iter().enumerate() {
+            match serve(*backend, index, profiles) {
+                Ok((driver, info, profile)) => {
+                    reasons.extend(asked[at + 1..].iter().map(|b| format!("{b}: not needed, {backend} comes first")));
+                    opened = Some((driver, info, profile));
+                    break;
+                }
+                Err(why) => reasons.push(format!("{backend}: {why}")),
+            }
+        }
+        let Some((driver, info, profile)) = opened else {
+            return Err(Error::NoDevice(format!("no device can run `{model}`\n  {}", reasons.join("\n  "))));
+        };
+        let profile_name = profiles[profile].name.clone();
+        Ok(Device { driver, info, profile, profile_name, passed_over: reasons })
+    }
+
+    pub fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+    /// Index into the manifest's profiles.
+    pub fn profile(&self) -> usize {
+        self.profile
+    }
+    /// One line for each other backend of the artifact: why it did not serve.
+    pub fn passed_over(&self) -> &[String] {
+        &self.passed_over
+    }
+}
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{}, profile {}", self.info, self.profile_name)
+    }
+}
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "Device({self})")
+    }
+}
+
+/// The first device of a backend, GPUs before software, with the first profile that it satisfies.
+fn serve(
+    backend: Backend,
+    index: Option<usize>,
+    profiles: &[Profile],
+) -> Result<(Arc<dyn Driver>, DeviceInfo, usize), String> {
+    let platform = drivers::platform(backend).map_err(|u| format!("{}; {}", u.cause, u.remedy))?;
+    let devices = platform.devices();
+    let mut order: Vec<usize> = match index {
+        Some(i) if i < devices.len() => vec![i],
+        Some(i) => {
+            let all = list(devices.iter().map(ToString::to_string));
+            return Err(format!("there is no device {i}, only {all}"));
+        }
+        None => (0..devices.len()).collect(),
+    };
+    order.sort_by_key(|i| devices[*i].kind);
+    let mut reasons = vec![];
+    for i in order {
+        match fit(&*platform, i, profiles) {
+            Ok((driver, profile)) => return Ok((driver, devices[i].clone(), profile)),
+            Err(why) => reasons.push(format!("{} cannot: {why}", devices[i])),
+        }
+    }
+    Err(reasons.join("; "))
+}
+
+fn fit(platform: &dyn Platform, i: usize, profiles: &[Profile]) -> Result<(Arc<dyn Driver>, usize), String> {
+    let target = platform.devices()[i].backend.name();
+    let mut reasons = vec![];
+    for (p, profile) in profiles.iter().enumerate().filter(|(_, p)| p.target == target) {
+        let unmet = platform.unmet(i, &profile.requires);
+        if !unmet.is_empty() {
+            reasons.push(format!("profile {}: {}", profile.name, unmet.join(", ")));
+            continue;
+        }
+        return match platform.open(i, &profile.requires) {
+            Ok(driver) => Ok((driver, p)),
+            Err(e) => Err(e.to_string()),
+        };
+    }
+    Err(reasons.join("; "))
+}
+
+fn list<S: AsRef<str>>(names: impl Iterator<Item = S>) -> String {
+    let mut seen: Vec<S> = vec![];
+    for n in names {
+        if !seen.iter().any(|s| s.as_ref() == n.as_ref()) {
+            seen.push(n);
+        }
+    }
+    if seen.is_empty() { "none".into() } else { seen.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_read_as_they_are_printed() {
+        for s in ["auto", "vulkan", "vulkan:0", "cuda:12", "rocm"] {
+            assert_eq!(s.parse::<DeviceRequest>().unwrap().to_string(), s);
+        }
+        for s in ["", "cpu", "cuda:", "cuda:-1", "vulkan:x", "AUTO"] {
+            let why = s.parse::<DeviceRequest>().unwrap_err().to_string();
+            assert_eq!(why, format!("no device `{s}`: give auto, vulkan[:N], cuda[:N] or rocm[:N]"));
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! What the runtime asks of a device, whatever API reaches it: one trait, and behind it one folder for each API.
+//!
+//! A driver knows programs, kernels and regions of memory. It must not know entries, weights, states or files: those
+//! are the session's and the model's.
+
+pub(crate) mod control;
+pub(crate) mod slab;
+pub(crate) mod vulkan;
+
+use crate::{
+    counters::Tally,
+    device::{Backend, DeviceInfo},
+    error::Result,
+};
+use std::sync::Arc;
+use zml_format::{Artifact, Profile, Requires, Slice, Step};
+
+/// Every region starts at a multiple of this, which every device accepts as the offset of a binding.
+pub(crate) const ALIGN: u64 = 256;
+
+/// An allocation on one device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Memory(pub usize);
+
+/// Kernels of one profile, loaded on one device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KernelSet(pub usize);
+
+/// Bytes of an allocation. Without bytes it has no memory either.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Region {
+    pub memory: Option<Memory>,
+    pub offset: u64,
+    pub bytes: u64,
+}
+impl Region {
+    pub const EMPTY: Region = Region { memory: None, offset: 0, bytes: 0 };
+
+    pub fn part(self, offset: u64, bytes: u64) -> Region {
+        debug_assert!(offset + bytes <= self.bytes);
+        if bytes == 0 { Region::EMPTY } else { Region { memory: self.memory, offset: self.offset + offset, bytes } }
+    }
+}
+
+/// A program with everything that its indices mean on a device.
+pub(crate) struct Job<'a> {
+    pub kernels: KernelSet,
+    pub profile: &'a Profile,
+    /// The program's and what the session adds.
+    pub steps: &'a [Step],
+    /// What the steps' buffer numbers mean.
+    pub buffers: &'a [Region],
+    /// What the host writes before a call.
+    pub inputs: &'a [Region],
+    /// What the host reads after a call.
+    pub outputs: &'a [Region],
+    pub tally: &'a Arc<Tally>,
+}
+impl Job<'_> {
+    pub fn region(&self, s: &Slice) -> Region {
+        self.buffers[s.buffer].part(s.offset, s.bytes)
+    }
+}
+
+/// One opened device.
+pub(crate) trait Driver: Send + Sync {
+    /// `bytes` is not 0. Contents are undefined. `what` is for the error.
+    fn allocate(&self, bytes: u64, what: &str) -> Result<Memory>;
+    /// Once for each allocation, when nothing that runs uses it.
+    fn free(&self, memory: Memory);
+    /// Returns when `bytes` may be reused. `to.bytes` equals their number.
+    fn upload(&self, to: Region, bytes: &[u8]) -> Result<()>;
+    /// Zeros.
+    fn clear(&self, region: Region) -> Result<()>;
+    fn load(&self, profile: &Profile, artifact: &Artifact) -> Result<KernelSet>;
+    fn unload(&self, kernels: KernelSet);
+    /// Prepares everything that calls share. The executable must go before its regions and kernels do.
+    fn build(self: Arc<Self>, job: &Job) -> Result<Box<dyn Executable>>;
+}
+
+/// A program ready to run, with host memory for what goes in and comes out.
+pub(crate) trait Executable: Send {
+    /// Sets input `i` for the next and all later runs. `bytes` has the region's size.
+    fn write(&mut self, i: usize, bytes: &[u8]);
+    /// Runs to the end. Allocates nothing.
+    fn run(&mut self) -> Result<()>;
+    /// Output `i` of the last run.
+    fn read(&self, i: usize) -> &[u8];
+}
+
+/// The devices that one API reaches.
+pub(crate) trait Platform {
+    fn devices(&self) -> &[DeviceInfo];
+    /// What `devices()[i]` lacks for a profile, in words; nothing if it satisfies it.
+    fn unmet(&self, i: usize, requires: &Requires) -> Vec<String>;
+    fn open(&self, i: usize, requires: &Requires) -> Result<Arc<dyn Driver>>;
+}
+
+/// Why an API reaches no device.
+#[derive(Debug)]
+pub(crate) struct Unavailable {
+    pub cause: String,
+    pub remedy: String,
+}
+
+/// Opens the API's library and lists its devices.
+pub(crate) fn platform(backend: Backend) -> Result<Box<dyn Platform>, Unavailable> {
+    match backend {
+        Backend::Vulkan => Ok(Box::new(vulkan::Vulkan::open()?)),
+        Backend::Cuda | Backend::Rocm => Err(Unavailable {
+            cause: "this runtime has no driver for it yet".into(),
+            remedy: "name a vulkan device".into(),
+        }),
+    }
+}

@@ -1,0 +1,117 @@
+//! A model on a device: kernels loaded, weights and constants uploaded, once for all sessions.
+
+use crate::{
+    counters::Tally,
+    device::Device,
+    drivers::{KernelSet, Region},
+    error::{Error, Result},
+    memory::Owned,
+    weights::{self, WeightPlaces},
+};
+use std::{collections::BTreeMap, fmt, sync::Arc};
+use zml_format::{Artifact, BufferKind, Entry, Manifest, Profile, Tensor};
+
+/// Cheap to clone: clones share everything.
+#[derive(Clone)]
+pub struct Model(pub(crate) Arc<Loaded>);
+
+pub(crate) struct Loaded {
+    pub device: Device,
+    pub manifest: Manifest,
+    pub kernels: KernelSet,
+    /// One for each of `Manifest::weights`.
+    pub weights: Vec<Region>,
+    /// By index into `Manifest::blobs`.
+    pub constants: BTreeMap<usize, Region>,
+    _memory: Owned,
+}
+
+impl Model {
+    /// Uploads what `artifact` has for the profile of `device`. Afterwards the artifact is no longer needed.
+    ///
+    /// [`Error::Weights`] names each place where absent weights were looked for.
+    pub fn load(artifact: &Artifact, device: &Device, places: &WeightPlaces) -> Result<Model> {
+        let manifest = artifact.manifest.clone();
+        let Some(profile) = manifest.profiles.get(device.profile()) else {
+            return Err(Error::Input("the device was opened for another artifact".into()));
+        };
+        let driver = &device.driver;
+        let mut memory = Owned::new(driver);
+        let tally = Tally::default();
+        let sizes: Vec<u64> = manifest.weights.iter().map(|w| w.tensor.bytes()).collect();
+        let weights = memory.pack(&sizes, "weights", &tally)?;
+        weights::upload(artifact, places, &**driver, &weights)?;
+
+        let used = profile.programs.iter().flat_map(|p| &p.buffers).filter_map(|b| match b.kind {
+            BufferKind::Constant(blob) => Some((blob, Region::EMPTY)),
+            _ => None,
+        });
+        let mut constants: BTreeMap<usize, Region> = used.collect();
+        let sizes: Vec<u64> = constants.keys().map(|b| manifest.blobs[*b].bytes).collect();
+        let regions = memory.pack(&sizes, "constants", &tally)?;
+        for ((blob, at), region) in constants.iter_mut().zip(regions) {
+            driver.upload(region, artifact.blob(*blob))?;
+            *at = region;
+        }
+        let kernels = driver.load(profile, artifact)?;
+        Ok(Model(Arc::new(Loaded { device: device.clone(), manifest, kernels, weights, constants, _memory: memory })))
+    }
+
+    pub fn manifest(&self) -> &Manifest {
+        &self.0.manifest
+    }
+    pub fn device(&self) -> &Device {
+        &self.0.device
+    }
+    /// The entry `name`; without a name the only one.
+    pub fn entry(&self, name: Option<&str>) -> Result<&Entry> {
+        find_entry(&self.0.manifest, name)
+    }
+}
+impl fmt::Debug for Model {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "Model({} on {})", self.0.manifest.model.name, self.0.device)
+    }
+}
+
+impl Loaded {
+    pub fn profile(&self) -> &Profile {
+        &self.manifest.profiles[self.device.profile()]
+    }
+}
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        self.device.driver.unload(self.kernels);
+    }
+}
+
+/// The entry `name`; without a name the only one.
+pub fn find_entry<'a>(m: &'a Manifest, name: Option<&str>) -> Result<&'a Entry> {
+    let all = || m.entries.iter().map(|e| e.name.as_str()).collect::<Vec<_>>().join(", ");
+    match name {
+        Some(name) => {
+            let found = m.entries.iter().find(|e| e.name == name);
+            found.ok_or_else(|| Error::Input(format!("no entry `{name}`; `{}` has: {}", m.model.name, all())))
+        }
+        None => match &m.entries[..] {
+            [only] => Ok(only),
+            _ => Err(Error::Input(format!("`{}` has several entries, name one of: {}", m.model.name, all()))),
+        },
+    }
+}
+
+/// Index of the one among `tensors` that has this name, or of the number itself.
+pub fn find_tensor<'a>(
+    what: &str,
+    tensors: impl Iterator<Item = &'a Tensor> + Clone,
+    name_or_index: &str,
+) -> Result<usize> {
+    let count = tensors.clone().count();
+    let named = tensors.clone().position(|t| t.name == name_or_index);
+    let found = named.or_else(|| name_or_index.parse().ok().filter(|i| *i < count));
+    found.ok_or_else(|| {
+        let all: Vec<_> = tensors.enumerate().map(|(i, t)| format!("{i} `{}`", t.name)).collect();
+        let all = if all.is_empty() { "there are none".into() } else { format!("there are: {}", all.join(", ")) };
+        Error::Input(format!("no {what} `{name_or_index}`; {all}"))
+    })
+}

@@ -1,0 +1,110 @@
+//! Where weights that an artifact keeps outside are found, and their way from file to device.
+//!
+//! Each is read once, in pieces, hashed on the way, and refused if it is not the one that the artifact was built with.
+
+use crate::{
+    drivers::{Driver, Region},
+    error::{Error, Result},
+    tensor::safetensors::SafeTensors,
+};
+use sha2::{Digest, Sha256};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+use zml_format::{Artifact, Weight, WeightSource};
+
+/// Names a folder with weights.
+pub const VARIABLE: &str = "ZML_WEIGHTS";
+
+/// Folders in which weight files are looked for, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WeightPlaces(Vec<PathBuf>);
+
+impl WeightPlaces {
+    /// Beside the artifact, then `folder` (`--weights`), then `ZML_WEIGHTS`.
+    pub fn of(artifact: &Artifact, folder: Option<&Path>) -> Self {
+        let beside = artifact.path().map(|p| match p.parent() {
+            Some(dir) if dir != Path::new("") => dir.to_owned(),
+            _ => PathBuf::from("."),
+        });
+        let variable = std::env::var_os(VARIABLE).filter(|v| !v.is_empty()).map(PathBuf::from);
+        WeightPlaces(beside.into_iter().chain(folder.map(Path::to_owned)).chain(variable).collect())
+    }
+    /// These folders and no others.
+    pub fn only(folders: impl IntoIterator<Item = PathBuf>) -> Self {
+        WeightPlaces(folders.into_iter().collect())
+    }
+
+    fn open(&self, file: &str, model: &str) -> Result<SafeTensors> {
+        if Path::new(file).file_name() != Some(file.as_ref()) {
+            return Err(Error::Weights(format!("the weight file `{file}` of `{model}` is no plain file name")));
+        }
+        let tried: Vec<PathBuf> = self.0.iter().map(|d| d.join(file)).collect();
+        if let Some(found) = tried.iter().find(|p| p.exists()) {
+            return SafeTensors::open(found).map_err(|e| Error::Weights(e.to_string()));
+        }
+        let places: Vec<String> = tried.iter().map(|p| format!("  not at {}", p.display())).collect();
+        Err(Error::Weights(format!(
+            "the weights of `{model}` are absent: no {file}\n{}\nput the file beside the artifact, or name its folder with --weights or {VARIABLE}",
+            places.join("\n")
+        )))
+    }
+}
+
+/// Read, hashed and uploaded at a time.
+const PIECE: usize = 16 << 20;
+
+/// Uploads every weight of the artifact to its region.
+pub(crate) fn upload(
+    artifact: &Artifact,
+    places: &WeightPlaces,
+    driver: &dyn Driver,
+    regions: &[Region],
+) -> Result<()> {
+    let model = &artifact.manifest.model.name;
+    let mut files: BTreeMap<&str, SafeTensors> = BTreeMap::new();
+    let mut piece = vec![];
+    for (w, region) in artifact.manifest.weights.iter().zip(regions) {
+        match &w.source {
+            WeightSource::Embedded { blob } => driver.upload(*region, artifact.blob(*blob))?,
+            WeightSource::External { file, key } => {
+                if !files.contains_key(file.as_str()) {
+                    files.insert(file, places.open(file, model)?);
+                }
+                let hash = stream(&files[file.as_str()], key, w, driver, *region, &mut piece)?;
+                if hash != w.sha256 {
+                    return Err(Error::Weights(format!(
+                        "`{key}` of {file} is not the weight that `{model}` was built with: its SHA-256 is {hash}, and should be {}; \
+                         find the file of that build, or build again with this one",
+                        w.sha256
+                    )));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The SHA-256 of the values.
+fn stream(
+    file: &SafeTensors,
+    key: &str,
+    w: &Weight,
+    driver: &dyn Driver,
+    region: Region,
+    piece: &mut Vec<u8>,
+) -> Result<String> {
+    let entry = file.check(key, &w.tensor).map_err(|e| Error::Weights(e.to_string()))?;
+    let mut hash = Sha256::new();
+    let mut at = 0;
+    while at < region.bytes {
+        let n = (region.bytes - at).min(PIECE as u64);
+        piece.resize(n as usize, 0);
+        file.read_at(entry, at, piece).map_err(|e| Error::Weights(e.to_string()))?;
+        hash.update(&piece[..]);
+        driver.upload(region.part(at, n), piece)?;
+        at += n;
+    }
+    Ok(hash.finalize().iter().map(|b| format!("{b:02x}")).collect())
+}
