@@ -6,6 +6,7 @@
 
 pub mod assign_descriptors;
 pub mod context;
+pub mod emit;
 pub mod ir;
 pub mod kernels;
 pub mod pass;

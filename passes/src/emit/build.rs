@@ -1,0 +1,240 @@
+//! What every emitter writes kernels with: constants once a kernel at its start, index arithmetic and values once a scope,
+//! regions that open a scope, loads and stores that become vectors where the lanes of an index are neighbours.
+//!
+//! A value may be used where it dominates: [`Em`] keeps one memo for each open region and looks through all of them, so
+//! that nothing is computed twice on a path and nothing escapes from a branch.
+
+use super::index::{Indices, Ix, Kind};
+use crate::ir::*;
+use melior::{
+    Context,
+    ir::{Attribute, Type, attribute::IntegerAttribute},
+};
+use std::collections::HashMap;
+
+/// One value for each lane, or one for all of them.
+pub type Lanes<'c> = Vec<V<'c>>;
+
+#[derive(Default)]
+struct Scope<'c> {
+    values: HashMap<(usize, Vec<Ix>), Lanes<'c>>,
+    indices: HashMap<Ix, V<'c>>,
+}
+
+/// The state of one kernel's emission.
+pub struct Em<'c> {
+    pub ix: Indices<'c>,
+    /// Inserts at the start of the kernel.
+    head: B<'c>,
+    constants: HashMap<(usize, usize), V<'c>>,
+    scopes: Vec<Scope<'c>>,
+    /// Flat memref of each tensor that lives in memory, by value.
+    pub buffers: HashMap<usize, V<'c>>,
+    /// Values that the emitter has computed itself: a value at one index.
+    pub heroes: HashMap<(usize, Vec<Ix>), Lanes<'c>>,
+}
+
+impl<'c> Em<'c> {
+    /// `first` is the first op of the kernel's body: constants go before it.
+    pub fn new(c: &'c Context, first: O<'c>) -> Self {
+        Em {
+            ix: Indices::default(),
+            head: B::before(c, first),
+            constants: HashMap::new(),
+            scopes: vec![Scope::default()],
+            buffers: HashMap::new(),
+            heroes: HashMap::new(),
+        }
+    }
+    pub fn recall(&self, value: V<'c>, at: &[Ix]) -> Option<Lanes<'c>> {
+        let k = (key(value), at.to_vec());
+        self.heroes.get(&k).or_else(|| self.scopes.iter().rev().find_map(|s| s.values.get(&k))).cloned()
+    }
+    pub fn remember(&mut self, value: V<'c>, at: &[Ix], lanes: &Lanes<'c>) {
+        self.scope().values.insert((key(value), at.to_vec()), lanes.clone());
+    }
+    fn scope(&mut self) -> &mut Scope<'c> {
+        self.scopes.last_mut().expect("the kernel's own scope stays")
+    }
+    /// Forgets what was computed from workgroup memory or buffers that have changed since.
+    pub fn forget_values(&mut self) {
+        self.scopes.iter_mut().for_each(|s| s.values.clear());
+    }
+    /// What `f` emits goes into a region of its own.
+    pub fn scoped<T>(&mut self, f: impl FnOnce(&mut Self) -> T) -> T {
+        self.scopes.push(Scope::default());
+        let result = f(self);
+        self.scopes.pop();
+        result
+    }
+
+    pub fn constant(&mut self, a: Attribute<'c>, t: Type<'c>) -> V<'c> {
+        let head = self.head;
+        *self
+            .constants
+            .entry((a.to_raw().ptr as usize, t.to_raw().ptr as usize))
+            .or_insert_with(|| head.constant(a, t))
+    }
+    pub fn int(&mut self, t: Type<'c>, x: i64) -> V<'c> {
+        self.constant(IntegerAttribute::new(t, x).into(), t)
+    }
+    pub fn index(&mut self, x: i64) -> V<'c> {
+        let t = self.head.index();
+        self.int(t, x)
+    }
+    /// 0 of an integer or float type.
+    pub fn zero(&mut self, t: Type<'c>) -> V<'c> {
+        let a = self.head.attr(&if is_float(t) { format!("0.0 : {t}") } else { format!("0 : {t}") });
+        self.constant(a, t)
+    }
+
+    /// The SSA form of an index expression of one lane.
+    pub fn ssa(&mut self, b: &B<'c>, e: Ix) -> V<'c> {
+        if let Some(k) = self.ix.as_constant(e) {
+            return self.index(k);
+        }
+        if let Some(v) = self.scopes.iter().rev().find_map(|s| s.indices.get(&e)) {
+            return *v;
+        }
+        let sum = self.ix.sum(e).clone();
+        let v = if sum.constant != 0 && !(sum.terms.len() == 1 && sum.terms[0].1 < 0) {
+            let base = self.ix.add_constant(e, -sum.constant);
+            let (base, k) = (self.ssa(b, base), self.index(sum.constant));
+            b.addi(base, k)
+        } else {
+            let mut v: Option<V> = (sum.constant != 0).then(|| self.index(sum.constant));
+            // Positive factors first: a negative one is then a subtraction.
+            let (plus, minus): (Vec<_>, Vec<_>) = sum.terms.into_iter().partition(|t| t.1 > 0);
+            for (atom, f) in plus.into_iter().chain(minus) {
+                let x = self.atom(b, atom);
+                let x = if f.abs() == 1 {
+                    x
+                } else {
+                    let f = self.index(f.abs());
+                    b.muli(x, f)
+                };
+                v = Some(match v {
+                    None if f > 0 => x,
+                    None => {
+                        let zero = self.index(0);
+                        b.same("arith.subi", &[zero, x])
+                    }
+                    Some(v) if f > 0 => b.addi(v, x),
+                    Some(v) => b.same("arith.subi", &[v, x]),
+                });
+            }
+            v.expect("no constant, so at least one term")
+        };
+        self.scope().indices.insert(e, v);
+        v
+    }
+    fn atom(&mut self, b: &B<'c>, atom: super::index::Atom) -> V<'c> {
+        let (op, e, c) = match self.ix.kind(atom) {
+            Kind::Value(v) => return v,
+            Kind::Lane(_) => unreachable!("an index of many lanes has no single SSA form"),
+            Kind::Div(e, c) => ("arith.divui", e, c),
+            Kind::Rem(e, c) => ("arith.remui", e, c),
+        };
+        let whole = match op {
+            "arith.divui" => self.ix.div(e, c),
+            _ => self.ix.rem(e, c),
+        };
+        if let Some(v) = self.scopes.iter().rev().find_map(|s| s.indices.get(&whole)) {
+            return *v;
+        }
+        let (x, c) = (self.ssa(b, e), self.index(c));
+        let v = b.same(op, &[x, c]);
+        self.scope().indices.insert(whole, v);
+        v
+    }
+
+    pub fn if_else(
+        &mut self,
+        b: &B<'c>,
+        condition: V<'c>,
+        types: &[Type<'c>],
+        f: impl FnOnce(&mut Self, &B<'c>) -> Vec<V<'c>>,
+        g: impl FnOnce(&mut Self, &B<'c>) -> Vec<V<'c>>,
+    ) -> Vec<V<'c>> {
+        let this = std::cell::RefCell::new(self);
+        b.if_else(
+            condition,
+            types,
+            |b| this.borrow_mut().scoped(|em| f(em, b)),
+            |b| this.borrow_mut().scoped(|em| g(em, b)),
+        )
+    }
+    pub fn if_then(&mut self, b: &B<'c>, condition: V<'c>, f: impl FnOnce(&mut Self, &B<'c>)) {
+        b.if_then(condition, |b| self.scoped(|em| f(em, b)));
+    }
+    /// `f` under `e < bound`, without a condition where that is known.
+    pub fn if_below(&mut self, b: &B<'c>, e: Ix, bound: i64, f: impl FnOnce(&mut Self, &B<'c>)) {
+        if self.ix.range(e).1 < bound {
+            return f(self, b);
+        }
+        let (x, n) = (self.ssa(b, e), self.index(bound));
+        let condition = b.cmpi("ult", x, n);
+        self.if_then(b, condition, f);
+    }
+    /// A loop over 0 .. bound-1 with carried values; none where there is one turn.
+    pub fn for_each(
+        &mut self,
+        b: &B<'c>,
+        bound: i64,
+        init: &[V<'c>],
+        f: impl FnOnce(&mut Self, &B<'c>, Ix, &[V<'c>]) -> Vec<V<'c>>,
+    ) -> Vec<V<'c>> {
+        if bound == 1 {
+            let zero = self.ix.constant(0);
+            return f(self, b, zero, init);
+        }
+        let (zero, one, n) = (self.index(0), self.index(1), self.index(bound));
+        b.for_loop(zero, n, one, init, |b, i, carried| {
+            self.scoped(|em| {
+                let i = em.ix.value(i, (0, (bound - 1).max(0)));
+                f(em, b, i, carried)
+            })
+        })
+    }
+
+    /// Elements of a flat memref: one load of a vector where the lanes are aligned neighbours.
+    pub fn load(&mut self, b: &B<'c>, memory: V<'c>, at: Ix) -> Lanes<'c> {
+        let n = self.ix.lanes(at);
+        let e = elem(memory.r#type());
+        if n > 1
+            && let Some(first) = self.ix.aligned_run(at)
+        {
+            let first = self.ssa(b, first);
+            let t = b.vector(n, e);
+            let v = b.op1("vector.load", &[memory, first], t, &[("alignment", b.i64_attr(n * elem_bytes(e)))]);
+            return (0..n).map(|k| b.op1("vector.extract", &[v], e, &[("static_position", b.i64s(&[k]))])).collect();
+        }
+        (0..n)
+            .map(|k| {
+                let at = self.ix.at_lane(at, k);
+                let at = self.ssa(b, at);
+                b.op1("memref.load", &[memory, at], e, &[])
+            })
+            .collect()
+    }
+    /// The counterpart of [`Em::load`]; every lane of `at` is written.
+    pub fn store(&mut self, b: &B<'c>, memory: V<'c>, at: Ix, lanes: &Lanes<'c>) {
+        let n = self.ix.lanes(at);
+        let e = elem(memory.r#type());
+        let lane = |k: i64| if lanes.len() == 1 { lanes[0] } else { lanes[k as usize] };
+        if n > 1
+            && let Some(first) = self.ix.aligned_run(at)
+        {
+            let first = self.ssa(b, first);
+            let all: Vec<V> = (0..n).map(lane).collect();
+            let v = b.op1("vector.from_elements", &all, b.vector(n, e), &[]);
+            b.op("vector.store", &[v, memory, first], &[], &[("alignment", b.i64_attr(n * elem_bytes(e)))], vec![]);
+            return;
+        }
+        for k in 0..n {
+            let at = self.ix.at_lane(at, k);
+            let at = self.ssa(b, at);
+            b.op("memref.store", &[lane(k), memory, at], &[], &[], vec![]);
+        }
+    }
+}

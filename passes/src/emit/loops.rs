@@ -1,0 +1,169 @@
+//! The default emitter: every element of every result is computed by itself, by one thread, which takes one element or a
+//! run of neighbours.
+//!
+//! On `tensor<6x8xf32>` with 16-byte vectors a run is 4: 12 threads, thread t owns elements 4t .. 4t+3 of the flat result
+//! and the engine sees index (t / 2, (t mod 2) * 4 + lane). Results of one shape share that index and what they have in
+//! common. Where the length of a flat elementwise kernel is no multiple of the run, the threads after the full runs take
+//! the rest one element each.
+
+use super::{
+    build::{Em, Lanes},
+    index::Ix,
+    kernel::{Dispatch, Frame, Launch, kernel},
+    nest::Nest,
+};
+use crate::{ir::*, pass::PassError, spec::DeviceSpec};
+
+/// Results that are written together: all elements of one shape.
+struct Section {
+    shape: Vec<i64>,
+    items: Vec<usize>,
+    /// Neighbours that a thread takes.
+    run: i64,
+}
+impl Section {
+    fn elements(&self) -> i64 {
+        self.shape.iter().product()
+    }
+    fn threads(&self) -> i64 {
+        self.elements() / self.run + self.elements() % self.run
+    }
+}
+
+/// A result that is an argument's buffer with a window of it replaced: only the window is written.
+fn in_place<'c>(d: &Dispatch<'c>, i: usize) -> Option<O<'c>> {
+    let op = def(d.results[i]).filter(|op| name(*op) == "zml.dynamic_update_slice")?;
+    (key(d.args[d.alias[i]?]) == key(operand(op, 0))).then_some(op)
+}
+
+pub fn emit<'c>(b: &B<'c>, d: &Dispatch<'c>, spec: &DeviceSpec) -> Result<Launch, PassError> {
+    let mut sections: Vec<Section> = vec![];
+    for i in 0..d.results.len() {
+        let written = in_place(d, i).map_or(d.results[i], |op| operand(op, 1));
+        let shape = shape(written.r#type());
+        match sections.iter_mut().find(|s| s.shape == shape) {
+            Some(s) => s.items.push(i),
+            None => sections.push(Section { shape, items: vec![i], run: 1 }),
+        }
+    }
+    for s in &mut sections {
+        s.run = run(d, s, spec);
+    }
+    let threads = sections.iter().map(Section::threads).max().unwrap_or(0);
+    let block = block_size(threads, spec);
+    let launch = Launch::new((threads + i64::from(block) - 1) / i64::from(block), block, spec)
+        .ok_or_else(|| too_large(d))?;
+    kernel(b, d, launch, &[], |em, b, frame| {
+        let first = em.ix.scale(frame.group, i64::from(block));
+        let number = em.ix.add(first, frame.thread);
+        for s in &sections {
+            section(em, b, d, frame, s, number);
+        }
+    });
+    Ok(launch)
+}
+pub fn too_large(d: &Dispatch) -> PassError {
+    PassError::Unsupported {
+        what: format!("kernel {} needs more workgroups than this device starts at once", d.name),
+        hint: String::new(),
+    }
+}
+/// Few threads: small workgroups, so that they spread over the device.
+fn block_size(threads: i64, spec: &DeviceSpec) -> u32 {
+    let many = threads > 64 * i64::from(spec.parallel_blocks);
+    (if many { 256 } else { 64 }).min(spec.max_block)
+}
+
+fn section<'c>(em: &mut Em<'c>, b: &B<'c>, d: &Dispatch<'c>, frame: &Frame<'c>, s: &Section, number: Ix) {
+    let (total, run) = (s.elements(), s.run);
+    if total == 0 {
+        return;
+    }
+    em.if_below(b, number, s.threads(), |em, b| {
+        let (full, rest) = (total / run, total % run);
+        let vector = |em: &mut Em<'c>, b: &B<'c>| {
+            let at = em.ix.scale(number, run);
+            let lane = em.ix.lane(run);
+            let at = em.ix.add(at, lane);
+            write(em, b, d, frame, s, at);
+        };
+        if rest == 0 {
+            return vector(em, b);
+        }
+        let (x, n) = (em.ssa(b, number), em.index(full));
+        let condition = b.cmpi("ult", x, n);
+        em.if_else(
+            b,
+            condition,
+            &[],
+            |em, b| {
+                vector(em, b);
+                vec![]
+            },
+            |em, b| {
+                let at = em.ix.add_constant(number, full * run - full);
+                write(em, b, d, frame, s, at);
+                vec![]
+            },
+        );
+    });
+}
+/// The elements at flat position `at`: all are computed before the first is stored, since a result may lie in the
+/// buffer of an argument.
+fn write<'c>(em: &mut Em<'c>, b: &B<'c>, d: &Dispatch<'c>, frame: &Frame<'c>, s: &Section, at: Ix) {
+    let index = em.ix.delinear(at, &s.shape);
+    let all: Vec<(usize, Ix, Lanes)> = s
+        .items
+        .iter()
+        .map(|i| match in_place(d, *i) {
+            Some(op) => {
+                let lanes = em.eval(b, operand(op, 1), &index);
+                let starts = em.update_starts(b, op);
+                let to: Vec<Ix> = starts.iter().zip(&index).map(|(s, i)| em.ix.add(*s, *i)).collect();
+                (*i, em.ix.linear(&to, &shape(d.results[*i].r#type())), lanes)
+            }
+            None => (*i, at, em.eval(b, d.results[*i], &index)),
+        })
+        .collect();
+    for (i, at, lanes) in all {
+        em.store(b, frame.outs[i], at, &lanes);
+    }
+}
+
+/// Work of one element in ops, an expanded function counted as twelve; serial loops are counted once.
+fn cost(d: &Dispatch) -> i64 {
+    let inner = d.ops.iter().flat_map(|op| walk(*op));
+    inner.map(|op| if name(op).starts_with("math.") { 12 } else { 1 }).sum()
+}
+/// Elements a thread takes: as many as one vector holds of the widest type, while the innermost extent or, in a kernel
+/// where all is at the same index, the whole length can be cut so.
+fn run(d: &Dispatch, s: &Section, spec: &DeviceSpec) -> i64 {
+    /// Ops of one thread above which longer runs only make the kernel slow to compile.
+    const MOST_OPS: i64 = 1024;
+    let types = s.items.iter().map(|i| d.results[*i].r#type());
+    let types = types.chain(d.args.iter().map(|a| a.r#type()).filter(|t| elements(*t) > 1));
+    let widest = types.map(elem_bytes).max().unwrap_or(1);
+    let serial = d.ops.iter().filter_map(|op| Nest::of(*op)).any(|n| !n.is_parallel());
+    let fill = 64 * i64::from(spec.parallel_blocks);
+    let mut run = i64::from(spec.vector_bytes) / widest;
+    let fits = |run: i64| {
+        let cut = s.shape.last().is_some_and(|n| n % run == 0) || (is_flat(d, s) && s.elements() >= run);
+        cut && run * cost(d) <= MOST_OPS && (!serial || s.elements() / run >= fill)
+    };
+    while run > 1 && !fits(run) {
+        run /= 2;
+    }
+    run.max(1)
+}
+/// Whether every value of the dispatch that has the section's length is read at the section's own flat position.
+fn is_flat(d: &Dispatch, s: &Section) -> bool {
+    d.ops.iter().all(|op| match name(*op) {
+        "linalg.generic" => {
+            let nest = Nest::of(*op).expect("a generic is a nest");
+            nest.is_parallel() && nest.bounds == s.shape && nest.is_identity()
+        }
+        "linalg.fill" | "tensor.empty" => true,
+        "arith.constant" => true,
+        _ => false,
+    })
+}
