@@ -9,8 +9,8 @@ const FIXTURE: &str = include_str!("../../fixtures/emit/loops.mlir");
 
 #[test]
 fn snapshot() {
-    insta::with_settings!({snapshot_path => "../../snapshots", prepend_module_to_snapshot => false}, {
-        insta::assert_snapshot!("emit_loops", Kernels::text(FIXTURE));
+    insta::with_settings!({snapshot_path => "../../snapshots/emit", prepend_module_to_snapshot => false}, {
+        insta::assert_snapshot!("loops", Kernels::text(FIXTURE));
     });
 }
 
@@ -29,8 +29,7 @@ fn masks_broadcast_and_transpose() {
     let r: Vec<f64> = (0..6).map(|i| f64::from(100 + i)).collect();
     let t: Vec<f64> = (0..48).map(f64::from).collect();
     let out = Kernels::emit(FIXTURE).run("mask", &[ints(&p), floats(&r), floats(&t)]);
-    let expected: Vec<f64> =
-        (0..48).map(|i| if i % 3 == 0 { r[i / 8] } else { t[(i % 8) * 6 + i / 8] }).collect();
+    let expected: Vec<f64> = (0..48).map(|i| if i % 3 == 0 { r[i / 8] } else { t[(i % 8) * 6 + i / 8] }).collect();
     assert_eq!(out[0], floats(&expected));
 }
 

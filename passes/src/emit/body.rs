@@ -58,7 +58,13 @@ fn int_range(v: V, depth: u32) -> (i64, i64) {
 impl<'c> Em<'c> {
     /// The body of `nest` at `loops`, once for each lane of loops or inputs: results by accumulator, then lane.
     /// With `accumulators` (by accumulator, then lane) lane k continues from its own.
-    pub fn inline(&mut self, b: &B<'c>, nest: &Nest<'c>, loops: &[Ix], accumulators: Option<&[Lanes<'c>]>) -> Vec<Lanes<'c>> {
+    pub fn inline(
+        &mut self,
+        b: &B<'c>,
+        nest: &Nest<'c>,
+        loops: &[Ix],
+        accumulators: Option<&[Lanes<'c>]>,
+    ) -> Vec<Lanes<'c>> {
         let ins = self.body_inputs(b, nest, loops);
         let outs: Vec<Option<Lanes>> = (0..nest.outs.len())
             .map(|i| match accumulators {
@@ -181,9 +187,8 @@ impl<'c> Em<'c> {
             }
             _ => {
                 let operands: Vec<V> = operands.into_iter().map(|x| self.scalar(b, x)).collect();
-                let regions: Vec<Region> =
-                    (0..op.region_count()).map(|r| self.region(b, op, r, map, loops)).collect();
-                let types: Vec<Type> = results(op).iter().map(|r| r.r#type()).collect();
+                let regions: Vec<Region> = (0..op.region_count()).map(|r| self.region(b, op, r, map, loops)).collect();
+                let types: Vec<Type> = results(op).iter().map(ValueLike::r#type).collect();
                 let new = b.op(name(op), &operands, &types, &attributes(op), regions);
                 for (old, new) in results(op).into_iter().zip(results(new)) {
                     let ranged = is_index(new.r#type()).then(|| int_range(new, 4));
@@ -206,16 +211,13 @@ impl<'c> Em<'c> {
             return Region::new();
         }
         let inner = block(op, r);
-        let types: Vec<Type> = args(inner).iter().map(|x| x.r#type()).collect();
+        let types: Vec<Type> = args(inner).iter().map(ValueLike::r#type).collect();
         b.region(&types, |b, values| {
             self.scoped(|em| {
                 let mut map = map.clone();
                 for (old, new) in args(inner).into_iter().zip(values) {
-                    let new = if is_index(new.r#type()) {
-                        Scalar::Index(em.ix.unknown(*new))
-                    } else {
-                        Scalar::Value(*new)
-                    };
+                    let new =
+                        if is_index(new.r#type()) { Scalar::Index(em.ix.unknown(*new)) } else { Scalar::Value(*new) };
                     map.insert(key(old), new);
                 }
                 let (end, operands) = em.body(b, inner, &mut map, loops);

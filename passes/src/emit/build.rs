@@ -70,10 +70,7 @@ impl<'c> Em<'c> {
 
     pub fn constant(&mut self, a: Attribute<'c>, t: Type<'c>) -> V<'c> {
         let head = self.head;
-        *self
-            .constants
-            .entry((a.to_raw().ptr as usize, t.to_raw().ptr as usize))
-            .or_insert_with(|| head.constant(a, t))
+        *self.constants.entry((a.to_raw().ptr as usize, t.to_raw().ptr as usize)).or_insert_with(|| head.constant(a, t))
     }
     pub fn int(&mut self, t: Type<'c>, x: i64) -> V<'c> {
         self.constant(IntegerAttribute::new(t, x).into(), t)

@@ -94,8 +94,7 @@ impl<'c> Em<'c> {
             "tensor.pad" => self.pad(b, x, op, at),
             "tensor.concat" => {
                 let dim = int_attr(op, "dim").expect("concat has a dimension") as usize;
-                let pieces: Vec<V> =
-                    operands(op).into_iter().filter(|p| shape(p.r#type())[dim] > 0).collect();
+                let pieces: Vec<V> = operands(op).into_iter().filter(|p| shape(p.r#type())[dim] > 0).collect();
                 self.concat(b, x, dim, &pieces, 0, at)
             }
             "zml.dynamic_update_slice" => self.update_slice(b, x, op, at),
@@ -225,9 +224,14 @@ impl<'c> Em<'c> {
             return self.each_lane(b, x, at);
         }
         let condition = self.inside(b, &[(at[dim], i64::MIN, end)]);
-        self.branch(b, x, condition, self.lanes_of(at), |em, b| em.eval(b, *first, &from), |em, b| {
-            em.concat(b, x, dim, rest, end, at)
-        })
+        self.branch(
+            b,
+            x,
+            condition,
+            self.lanes_of(at),
+            |em, b| em.eval(b, *first, &from),
+            |em, b| em.concat(b, x, dim, rest, end, at),
+        )
     }
     fn insert_slice(&mut self, b: &B<'c>, x: V<'c>, op: O<'c>, at: &[Ix]) -> Lanes<'c> {
         let (source, target) = (operand(op, 0), operand(op, 1));
@@ -258,7 +262,14 @@ impl<'c> Em<'c> {
             from.push(self.ix.div(i, stride));
         }
         let from = slice.inner(&from, &shape(source.r#type()));
-        self.branch(b, x, condition, self.lanes_of(at), |em, b| em.eval(b, source, &from), |em, b| em.eval(b, target, at))
+        self.branch(
+            b,
+            x,
+            condition,
+            self.lanes_of(at),
+            |em, b| em.eval(b, source, &from),
+            |em, b| em.eval(b, target, at),
+        )
     }
     fn update_slice(&mut self, b: &B<'c>, x: V<'c>, op: O<'c>, at: &[Ix]) -> Lanes<'c> {
         if self.lanes_of(at) > 1 {
@@ -283,9 +294,14 @@ impl<'c> Em<'c> {
             from.push(i);
         }
         let condition = self.inside(b, &bounds);
-        self.branch(b, x, condition, self.lanes_of(at), |em, b| em.eval(b, update, &from), |em, b| {
-            em.eval(b, operand(op, 0), at)
-        })
+        self.branch(
+            b,
+            x,
+            condition,
+            self.lanes_of(at),
+            |em, b| em.eval(b, update, &from),
+            |em, b| em.eval(b, operand(op, 0), at),
+        )
     }
     /// Clamped start indices of a `zml.dynamic_update_slice`.
     pub fn update_starts(&mut self, b: &B<'c>, op: O<'c>) -> Vec<Ix> {

@@ -94,7 +94,8 @@ pub fn kernel<'c>(
     let all: Vec<Type> = types.iter().chain(&attributions).copied().collect();
     let module = b.region(&[], |b, _| {
         let body = b.region(&all, |b, memory| {
-            let dim = |op: &str, d: &str| b.op1(op, &[], b.index(), &[("dimension", b.attr(&format!("#gpu<dim {d}>")))]);
+            let dim =
+                |op: &str, d: &str| b.op1(op, &[], b.index(), &[("dimension", b.attr(&format!("#gpu<dim {d}>")))]);
             let thread = dim("gpu.thread_id", "x");
             let mut em = Em::new(b.c, def(thread).expect("just written"));
             let thread = em.ix.value(thread, (0, i64::from(launch.block) - 1));
@@ -136,8 +137,10 @@ pub fn kernel<'c>(
             ],
             vec![body],
         );
-        let access: Vec<Attribute> =
-            args(block(function, 0))[..types.len()].iter().map(|m| b.dict(&[("zml.access", b.str(access(*m)))])).collect();
+        let access: Vec<Attribute> = args(block(function, 0))[..types.len()]
+            .iter()
+            .map(|m| b.dict(&[("zml.access", b.str(access(*m)))]))
+            .collect();
         set_arguments(b, function, &access);
     });
     b.op("gpu.module", &[], &[], &[("sym_name", b.str(d.name))], vec![module]);

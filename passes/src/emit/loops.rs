@@ -2,8 +2,8 @@
 //! run of neighbours.
 //!
 //! On `tensor<6x8xf32>` with 16-byte vectors a run is 4: 12 threads, thread t owns elements 4t .. 4t+3 of the flat result
-//! and the engine sees index (t / 2, (t mod 2) * 4 + lane). Results of one shape share that index and what they have in
-//! common. Where the length of a flat elementwise kernel is no multiple of the run, the threads after the full runs take
+//! and the engine sees index (t / 2, (t mod 2) * 4 + lane). Results of one length share their position and what they have
+//! in common. Where the length of a flat elementwise kernel is no multiple of the run, the threads after the full runs take
 //! the rest one element each.
 
 use super::{
@@ -14,19 +14,23 @@ use super::{
 };
 use crate::{ir::*, pass::PassError, spec::DeviceSpec};
 
-/// Results that are written together: all elements of one shape.
-struct Section {
-    shape: Vec<i64>,
-    items: Vec<usize>,
+/// Results that are written together: all that have as many elements.
+struct Section<'c> {
+    elements: i64,
+    items: Vec<Item<'c>>,
     /// Neighbours that a thread takes.
     run: i64,
 }
-impl Section {
-    fn elements(&self) -> i64 {
-        self.shape.iter().product()
-    }
+/// What of a result is written.
+struct Item<'c> {
+    result: usize,
+    shape: Vec<i64>,
+    /// The update into the buffer of an argument, if that is all.
+    update: Option<O<'c>>,
+}
+impl Section<'_> {
     fn threads(&self) -> i64 {
-        self.elements() / self.run + self.elements() % self.run
+        self.elements / self.run + self.elements % self.run
     }
 }
 
@@ -39,11 +43,13 @@ fn in_place<'c>(d: &Dispatch<'c>, i: usize) -> Option<O<'c>> {
 pub fn emit<'c>(b: &B<'c>, d: &Dispatch<'c>, spec: &DeviceSpec) -> Result<Launch, PassError> {
     let mut sections: Vec<Section> = vec![];
     for i in 0..d.results.len() {
-        let written = in_place(d, i).map_or(d.results[i], |op| operand(op, 1));
-        let shape = shape(written.r#type());
-        match sections.iter_mut().find(|s| s.shape == shape) {
-            Some(s) => s.items.push(i),
-            None => sections.push(Section { shape, items: vec![i], run: 1 }),
+        let update = in_place(d, i);
+        let shape = shape(update.map_or(d.results[i], |op| operand(op, 1)).r#type());
+        let elements = shape.iter().product();
+        let item = Item { result: i, shape, update };
+        match sections.iter_mut().find(|s| s.elements == elements) {
+            Some(s) => s.items.push(item),
+            None => sections.push(Section { elements, items: vec![item], run: 1 }),
         }
     }
     for s in &mut sections {
@@ -51,8 +57,8 @@ pub fn emit<'c>(b: &B<'c>, d: &Dispatch<'c>, spec: &DeviceSpec) -> Result<Launch
     }
     let threads = sections.iter().map(Section::threads).max().unwrap_or(0);
     let block = block_size(threads, spec);
-    let launch = Launch::new((threads + i64::from(block) - 1) / i64::from(block), block, spec)
-        .ok_or_else(|| too_large(d))?;
+    let launch =
+        Launch::new((threads + i64::from(block) - 1) / i64::from(block), block, spec).ok_or_else(|| too_large(d))?;
     kernel(b, d, launch, &[], |em, b, frame| {
         let first = em.ix.scale(frame.group, i64::from(block));
         let number = em.ix.add(first, frame.thread);
@@ -74,8 +80,8 @@ fn block_size(threads: i64, spec: &DeviceSpec) -> u32 {
     (if many { 256 } else { 64 }).min(spec.max_block)
 }
 
-fn section<'c>(em: &mut Em<'c>, b: &B<'c>, d: &Dispatch<'c>, frame: &Frame<'c>, s: &Section, number: Ix) {
-    let (total, run) = (s.elements(), s.run);
+fn section<'c>(em: &mut Em<'c>, b: &B<'c>, d: &Dispatch<'c>, frame: &Frame<'c>, s: &Section<'c>, number: Ix) {
+    let (total, run) = (s.elements, s.run);
     if total == 0 {
         return;
     }
@@ -110,19 +116,18 @@ fn section<'c>(em: &mut Em<'c>, b: &B<'c>, d: &Dispatch<'c>, frame: &Frame<'c>, 
 }
 /// The elements at flat position `at`: all are computed before the first is stored, since a result may lie in the
 /// buffer of an argument.
-fn write<'c>(em: &mut Em<'c>, b: &B<'c>, d: &Dispatch<'c>, frame: &Frame<'c>, s: &Section, at: Ix) {
-    let index = em.ix.delinear(at, &s.shape);
+fn write<'c>(em: &mut Em<'c>, b: &B<'c>, d: &Dispatch<'c>, frame: &Frame<'c>, s: &Section<'c>, at: Ix) {
     let all: Vec<(usize, Ix, Lanes)> = s
         .items
         .iter()
-        .map(|i| match in_place(d, *i) {
-            Some(op) => {
-                let lanes = em.eval(b, operand(op, 1), &index);
-                let starts = em.update_starts(b, op);
-                let to: Vec<Ix> = starts.iter().zip(&index).map(|(s, i)| em.ix.add(*s, *i)).collect();
-                (*i, em.ix.linear(&to, &shape(d.results[*i].r#type())), lanes)
-            }
-            None => (*i, at, em.eval(b, d.results[*i], &index)),
+        .map(|item| {
+            let index = em.ix.delinear(at, &item.shape);
+            let result = d.results[item.result];
+            let Some(op) = item.update else { return (item.result, at, em.eval(b, result, &index)) };
+            let lanes = em.eval(b, operand(op, 1), &index);
+            let starts = em.update_starts(b, op);
+            let to: Vec<Ix> = starts.iter().zip(&index).map(|(s, i)| em.ix.add(*s, *i)).collect();
+            (item.result, em.ix.linear(&to, &shape(result.r#type())), lanes)
         })
         .collect();
     for (i, at, lanes) in all {
@@ -140,15 +145,16 @@ fn cost(d: &Dispatch) -> i64 {
 fn run(d: &Dispatch, s: &Section, spec: &DeviceSpec) -> i64 {
     /// Ops of one thread above which longer runs only make the kernel slow to compile.
     const MOST_OPS: i64 = 1024;
-    let types = s.items.iter().map(|i| d.results[*i].r#type());
-    let types = types.chain(d.args.iter().map(|a| a.r#type()).filter(|t| elements(*t) > 1));
+    let types = s.items.iter().map(|i| d.results[i.result].r#type());
+    let types = types.chain(d.args.iter().map(ValueLike::r#type).filter(|t| elements(*t) > 1));
     let widest = types.map(elem_bytes).max().unwrap_or(1);
     let serial = d.ops.iter().filter_map(|op| Nest::of(*op)).any(|n| !n.is_parallel());
     let fill = 64 * i64::from(spec.parallel_blocks);
     let mut run = i64::from(spec.vector_bytes) / widest;
     let fits = |run: i64| {
-        let cut = s.shape.last().is_some_and(|n| n % run == 0) || (is_flat(d, s) && s.elements() >= run);
-        cut && run * cost(d) <= MOST_OPS && (!serial || s.elements() / run >= fill)
+        let cut = s.items.iter().all(|i| i.shape.last().is_some_and(|n| n % run == 0));
+        let cut = cut || (s.elements >= run && is_flat(d, s));
+        cut && run * cost(d) <= MOST_OPS && (!serial || s.elements / run >= fill)
     };
     while run > 1 && !fits(run) {
         run /= 2;
@@ -160,7 +166,7 @@ fn is_flat(d: &Dispatch, s: &Section) -> bool {
     d.ops.iter().all(|op| match name(*op) {
         "linalg.generic" => {
             let nest = Nest::of(*op).expect("a generic is a nest");
-            nest.is_parallel() && nest.bounds == s.shape && nest.is_identity()
+            nest.is_parallel() && nest.bounds == s.items[0].shape && nest.is_identity()
         }
         "linalg.fill" | "tensor.empty" => true,
         "arith.constant" => true,

@@ -116,9 +116,7 @@ fn dim_of(a: &Access, d: usize) -> Option<usize> {
 fn apply<'c>(em: &mut Em<'c>, a: &Access<'c>, loops: &[Ix]) -> Vec<Ix> {
     match a {
         Access::Loops(l) => l.iter().map(|d| loops[*d]).collect(),
-        Access::Affine(m) => {
-            (0..m.result_count()).map(|j| affine(em, m.result(j).expect("in range"), loops)).collect()
-        }
+        Access::Affine(m) => (0..m.result_count()).map(|j| affine(em, m.result(j).expect("in range"), loops)).collect(),
     }
 }
 fn affine(em: &mut Em, e: AffineExpr, loops: &[Ix]) -> Ix {

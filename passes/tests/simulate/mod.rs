@@ -321,9 +321,7 @@ impl Group<'_> {
                 let at = i64s_attr(op, "static_position").expect("a static position")[0] as usize;
                 Value::One(self.get(operand(op, 0), t).nums()[at].clone())
             }
-            "vector.from_elements" => {
-                Value::Many(operands(op).iter().map(|v| self.get(*v, t).num().clone()).collect())
-            }
+            "vector.from_elements" => Value::Many(operands(op).iter().map(|v| self.get(*v, t).num().clone()).collect()),
             _ => self.arithmetic(op, t)?,
         };
         self.set(result(op, 0), t, value);
@@ -355,10 +353,11 @@ impl Group<'_> {
     }
 }
 fn is_empty(op: O, region: usize) -> bool {
-    op.region_count() <= region || op.region(region).is_ok_and(|r| {
-        use melior::ir::RegionLike;
-        r.first_block().is_none()
-    })
+    op.region_count() <= region
+        || op.region(region).is_ok_and(|r| {
+            use melior::ir::RegionLike;
+            r.first_block().is_none()
+        })
 }
 fn constant_value(op: O) -> Value {
     let t = result(op, 0).r#type();

@@ -114,8 +114,20 @@ pub fn binary(op: &str, t: Type, a: &Num, b: &Num) -> Option<Num> {
                 "arith.divf" => x / y,
                 "arith.remf" => x % y,
                 "arith.maximumf" | "arith.minimumf" if nan => f64::NAN,
-                "arith.maximumf" if zeros => if x.is_sign_positive() { x } else { y },
-                "arith.minimumf" if zeros => if x.is_sign_negative() { x } else { y },
+                "arith.maximumf" if zeros => {
+                    if x.is_sign_positive() {
+                        x
+                    } else {
+                        y
+                    }
+                }
+                "arith.minimumf" if zeros => {
+                    if x.is_sign_negative() {
+                        x
+                    } else {
+                        y
+                    }
+                }
                 "arith.maximumf" | "arith.maxnumf" => x.max(y),
                 "arith.minimumf" | "arith.minnumf" => x.min(y),
                 "math.powf" => x.powf(y),
