@@ -9,6 +9,7 @@ pub mod context;
 pub mod emit;
 pub mod ir;
 pub mod kernels;
+pub mod legalize;
 pub mod pass;
 pub mod spec;
 pub mod target;

@@ -23,16 +23,18 @@ pub struct B<'c> {
     pub loc: Location<'c>,
     pub at: MlirBlock,
     before: Option<MlirOperation>,
+    /// Goes on structured ops, but on none inside a region, as `zml.op`.
+    label: Option<Attribute<'c>>,
 }
 
 impl<'c> B<'c> {
     pub fn new(c: &'c Context, at: Blk<'c>) -> Self {
-        B { c, loc: Location::unknown(c), at: at.to_raw(), before: None }
+        B { c, loc: Location::unknown(c), at: at.to_raw(), before: None, label: None }
     }
     /// Inserts before `op`.
     pub fn before(c: &'c Context, op: O<'c>) -> Self {
         let at = unsafe { mlirOperationGetBlock(op.to_raw()) };
-        B { c, loc: super::read::location(op), at, before: Some(op.to_raw()) }
+        B { c, loc: super::read::location(op), at, before: Some(op.to_raw()), label: None }
     }
     /// Inserts after `op`, which is not the last of its block.
     pub fn after(c: &'c Context, op: O<'c>) -> Self {
@@ -41,10 +43,14 @@ impl<'c> B<'c> {
         B { loc: super::read::location(op), ..Self::before(c, op_ref(next)) }
     }
     pub fn in_block(&self, at: Blk<'c>) -> Self {
-        B { at: at.to_raw(), before: None, ..*self }
+        B { at: at.to_raw(), before: None, label: None, ..*self }
     }
     pub fn with_loc(&self, loc: Location<'c>) -> Self {
         B { loc, ..*self }
+    }
+    /// Names the StableHLO op that the ops to come stand for.
+    pub fn labelled(&self, op: &str) -> Self {
+        B { label: Some(self.str(op)), ..*self }
     }
     pub(super) fn insert(&self, op: MlirOperation) {
         unsafe {
@@ -129,7 +135,13 @@ impl<'c> B<'c> {
         attrs: &[(&str, Attribute<'c>)],
         regions: Vec<Region<'c>>,
     ) -> O<'c> {
-        let attrs: Vec<_> = attrs.iter().map(|(k, a)| (Identifier::new(self.c, k), *a)).collect();
+        let mut attrs: Vec<_> = attrs.iter().map(|(k, a)| (Identifier::new(self.c, k), *a)).collect();
+        if let Some(label) = self.label
+            && ["linalg.", "tensor.", "zml."].iter().any(|d| name.starts_with(d))
+            && name != "tensor.empty"
+        {
+            attrs.push((Identifier::new(self.c, "zml.op"), label));
+        }
         let op = OperationBuilder::new(name, self.loc)
             .add_operands(operands)
             .add_results(results)

@@ -1,0 +1,117 @@
+//! Conversions between element types: floats to integers truncate, saturate, and take NaN to 0; to predicates is `!= 0`;
+//! integers wrap. reduce_precision is here because it is a conversion there and back.
+
+use super::{
+    super::{
+        error::Refusal,
+        value::{Val, element, zero},
+    },
+    int, narrow, wide, widen,
+};
+use crate::ir::{B, V, ValueLike, bits};
+use zmlc_import::tree::DType;
+
+/// From element type `from` to `to`.
+pub(crate) fn convert<'c>(b: &B<'c>, from: DType, to: DType, x: &Val<'c>) -> Result<Val<'c>, Refusal> {
+    if to.is_complex() {
+        let (re, im) = match x {
+            Val::Complex(re, im) => (*re, real(b, from.real(), to.real(), *im)),
+            x => (x.one(), zero(b, element(b, to))),
+        };
+        return Ok(Val::Complex(real(b, from.real(), to.real(), re), im));
+    }
+    let re = x.parts()[0];
+    if to == DType::I1 && from.is_complex() {
+        let (re, im) = (real(b, from.real(), to, re), real(b, from.real(), to, x.parts()[1]));
+        return Ok(Val::One(b.same("arith.ori", &[re, im])));
+    }
+    Ok(Val::One(real(b, from.real(), to, re)))
+}
+fn real<'c>(b: &B<'c>, from: DType, to: DType, x: V<'c>) -> V<'c> {
+    match (from.is_float(), to.is_float()) {
+        _ if from == to => x,
+        (true, true) => narrow(b, to, resize(b, wide(to), widen(b, from, x))),
+        (false, true) => {
+            let t = element(b, wide(to));
+            let signed = from.is_signed_int();
+            narrow(b, to, b.op1(if signed { "arith.sitofp" } else { "arith.uitofp" }, &[x], t, &[]))
+        }
+        (true, false) => {
+            let x = widen(b, from, x);
+            if to == DType::I1 { b.cmpf("une", x, b.cfloat(x.r#type(), 0.0)) } else { truncate(b, to, x) }
+        }
+        (false, false) if to == DType::I1 => b.cmpi("ne", x, b.cint(x.r#type(), 0)),
+        (false, false) => {
+            let (t, have) = (element(b, to), bits(x.r#type()));
+            let name = match have.cmp(&bits(t)) {
+                std::cmp::Ordering::Greater => "arith.trunci",
+                std::cmp::Ordering::Less if from.is_signed_int() => "arith.extsi",
+                std::cmp::Ordering::Less => "arith.extui",
+                std::cmp::Ordering::Equal => return int::wrap(b, to, x),
+            };
+            int::wrap(b, to, b.op1(name, &[x], t, &[]))
+        }
+    }
+}
+/// f32 to f64 or back.
+fn resize<'c>(b: &B<'c>, to: DType, x: V<'c>) -> V<'c> {
+    let t = element(b, to);
+    match bits(x.r#type()).cmp(&bits(t)) {
+        std::cmp::Ordering::Less => b.op1("arith.extf", &[x], t, &[]),
+        std::cmp::Ordering::Greater => b.op1("arith.truncf", &[x], t, &[]),
+        std::cmp::Ordering::Equal => x,
+    }
+}
+/// To an integer of at least 2 bits. The bounds are powers of two and so exact in any float.
+fn truncate<'c>(b: &B<'c>, to: DType, x: V<'c>) -> V<'c> {
+    let (f, t) = (x.r#type(), element(b, to));
+    let n = to.bits();
+    let signed = to.is_signed_int();
+    let (low, high) =
+        if signed { (-(2f64.powi(n as i32 - 1)), 2f64.powi(n as i32 - 1)) } else { (0.0, 2f64.powi(n as i32)) };
+    let (least, greatest) = match (signed, n) {
+        (true, _) => (i64::MIN >> (64 - n), i64::MAX >> (64 - n)),
+        (false, 64) => (0, -1),
+        (false, _) => (0, (1i64 << n) - 1),
+    };
+    let below = b.cmpf("ole", x, b.cfloat(f, low));
+    let above = b.cmpf("oge", x, b.cfloat(f, high));
+    let nan = b.cmpf("uno", x, x);
+    let outside = b.same("arith.ori", &[b.same("arith.ori", &[below, above]), nan]);
+    let inside = b.select(outside, b.cfloat(f, 0.0), x);
+    let r = b.op1(if signed { "arith.fptosi" } else { "arith.fptoui" }, &[inside], t, &[]);
+    let r = b.select(below, b.cint(t, least), r);
+    b.select(above, b.cint(t, greatest), r)
+}
+
+/// Rounds to a float of this many exponent and mantissa bits and back, to nearest even; what is too large becomes infinite,
+/// what is too small a signed zero, NaN stays.
+pub(crate) fn reduce_precision<'c>(b: &B<'c>, d: DType, exponent: i32, mantissa: i32, x: V<'c>) -> V<'c> {
+    let x = widen(b, d, x);
+    let f = x.r#type();
+    let n = bits(f);
+    let t = b.i(n);
+    let (own_exponent, own_mantissa) = if n == 64 { (11, 52) } else { (8, 23) };
+    let c = |x: i64| b.cint(t, x);
+    let mut raw = b.op1("arith.bitcast", &[x], t, &[]);
+    if mantissa < own_mantissa {
+        let drop = own_mantissa - mantissa;
+        let last = b.same("arith.andi", &[b.same("arith.shrui", &[raw, c(i64::from(drop))]), c(1)]);
+        let bias = b.addi(last, c((1i64 << (drop - 1)) - 1));
+        raw = b.same("arith.andi", &[b.addi(raw, bias), c(!((1i64 << drop) - 1))]);
+    }
+    if exponent < own_exponent {
+        let sign = b.same("arith.andi", &[raw, c(1i64 << (n - 1))]);
+        let field = ((1i64 << own_exponent) - 1) << own_mantissa;
+        let e = b.same("arith.andi", &[raw, c(field)]);
+        let bias = (1i64 << (own_exponent - 1)) - 1;
+        let reduced_bias = (1i64 << (exponent - 1)) - 1;
+        let over = b.cmpi("ugt", e, c((bias + reduced_bias) << own_mantissa));
+        let under = b.cmpi("ule", e, c((bias - reduced_bias) << own_mantissa));
+        let infinite = b.same("arith.ori", &[sign, c(field)]);
+        raw = b.select(over, infinite, raw);
+        raw = b.select(under, sign, raw);
+    }
+    let rounded = b.op1("arith.bitcast", &[raw], f, &[]);
+    narrow(b, d, b.select(b.cmpf("uno", x, x), x, rounded))
+}
