@@ -301,7 +301,7 @@ impl<'c> B<'c> {
             let y = f(b, a);
             b.op("linalg.yield", &y, &[], &[], vec![]);
         });
-        let types: Vec<Type> = inits.iter().map(|x| x.r#type()).collect();
+        let types: Vec<Type> = inits.iter().map(ValueLike::r#type).collect();
         self.op("linalg.reduce", &all, &types, &[("dimensions", self.i64s(dims))], vec![r])
     }
     /// Index of a loop, in a generic's body.
@@ -349,7 +349,7 @@ impl<'c> B<'c> {
         f: impl FnOnce(&B<'c>, V<'c>, &[V<'c>]) -> Vec<V<'c>>,
     ) -> Vec<V<'c>> {
         let mut types = vec![from.r#type()];
-        types.extend(init.iter().map(|x| x.r#type()));
+        types.extend(init.iter().map(ValueLike::r#type));
         let r = self.region(&types, |b, a| {
             let y = f(b, a[0], &a[1..]);
             b.op("scf.yield", &y, &[], &[], vec![]);

@@ -109,14 +109,14 @@ impl<'p, 'c> Lower<'p, 'c> {
             if empty_results(&cx) { Ok(empties(&cx)) } else { lower_op(&mut cx) }
         });
         let values = lowered.unwrap_or_else(|refusal| {
-            self.report(frame, op, refusal);
+            self.report(frame, op, &refusal);
             placeholders(frame, &b, op)
         });
         for (id, v) in op.results.iter().zip(values) {
             frame.set(*id, v);
         }
     }
-    fn report(&mut self, frame: &Frame, op: &Op, r: Refusal) {
+    fn report(&mut self, frame: &Frame, op: &Op, r: &Refusal) {
         let types = op.operands.iter().chain(&op.results).map(|id| frame.func.ty(*id));
         let (name, dtype) = (full_name(&op.kind), dtypes(types));
         let e = LegalizeError {
