@@ -41,6 +41,14 @@ pub enum PackageError {
     NoPlatform { path: PathBuf, wanted: String, found: String },
     #[error("no image to write")]
     NoImage,
+    #[error("`{text}` is not the name of an image: {reason}")]
+    Reference { text: String, reason: &'static str },
+    #[error("cannot {doing} {host}: {reason}")]
+    Registry { host: String, doing: &'static str, reason: String },
+    #[error("{}: {reason}", path.display())]
+    Credentials { path: PathBuf, reason: String },
+    #[error("{what}: access denied{}{reason}", if reason.is_empty() { "" } else { ": " })]
+    Denied { what: String, reason: String },
 }
 
 impl PackageError {
@@ -62,13 +70,17 @@ impl PackageError {
             E::Layout { .. } => "E1212",
             E::NoPlatform { .. } => "E1213",
             E::NoImage => "E1214",
+            E::Reference { .. } => "E1215",
+            E::Registry { .. } => "E1216",
+            E::Credentials { .. } => "E1217",
+            E::Denied { .. } => "E1218",
         }
     }
 
     pub fn fault(&self) -> Fault {
         match self {
             PackageError::Io { source, .. } if source.kind() != io::ErrorKind::NotFound => Fault::Environment,
-            PackageError::Changed { .. } => Fault::Environment,
+            PackageError::Changed { .. } | PackageError::Registry { .. } => Fault::Environment,
             _ => Fault::Input,
         }
     }
@@ -94,6 +106,10 @@ impl PackageError {
             E::Layout { .. } => "copy the image again, for example with `skopeo copy docker://IMAGE oci:DIR`",
             E::NoPlatform { .. } => "choose a base that has this platform",
             E::NoImage => "give at least one platform",
+            E::Reference { .. } => "write it as REGISTRY/NAME:TAG, for example ghcr.io/owner/model:1",
+            E::Registry { .. } => "run it again: blobs that arrived are not sent again",
+            E::Credentials { .. } => "log in again with `docker login` or `podman login`",
+            E::Denied { .. } => "log in with `docker login REGISTRY`, and check that the account may write there",
         }
     }
 }

@@ -132,7 +132,7 @@ fn name(descriptor: &mut Descriptor, plan: &ImagePlan) {
     }
 }
 
-fn index(manifests: Vec<Descriptor>) -> ImageIndex {
+pub(crate) fn index(manifests: Vec<Descriptor>) -> ImageIndex {
     ImageIndexBuilder::default()
         .schema_version(2u32)
         .media_type(MediaType::ImageIndex)

@@ -63,9 +63,7 @@ impl LayoutWriter<'_> {
 
     pub(crate) fn json(&self, kind: MediaType, value: impl serde::Serialize) -> Result<Descriptor, PackageError> {
         let bytes = canonical(value);
-        let name = hex(&Sha256::digest(&bytes));
-        let path = blobs(self.0).join(&name);
-        fs::write(&path, &bytes).at("write", path)?;
+        let name = self.raw(&bytes)?;
         Ok(Descriptor::new(kind, bytes.len() as u64, digest(&name)))
     }
 
@@ -89,15 +87,38 @@ impl LayoutWriter<'_> {
         Ok(Layer { descriptor: Descriptor::new(kind, bytes, digest(&name)), diff_id, unpacked: tree.bytes() })
     }
 
-    /// Copies a blob from another layout; refused if it is not what its descriptor says.
+    /// Copies a blob from another layout.
     pub(crate) fn copy(&self, from: &LayoutReader, blob: &Descriptor) -> Result<(), PackageError> {
+        let mut reader = from.open_blob(blob)?;
+        self.fill(blob, |out| io::copy(&mut reader, out).map(drop).at("copy a blob of", &from.dir))
+    }
+
+    /// Stores what `write` writes; refused if it is not what the descriptor says.
+    pub(crate) fn fill(
+        &self,
+        blob: &Descriptor,
+        write: impl FnOnce(&mut dyn Write) -> Result<(), PackageError>,
+    ) -> Result<(), PackageError> {
+        let expected = sha256_of(blob, self.0)?;
         let folder = blobs(self.0);
         let temporary = tempfile::NamedTempFile::new_in(&folder).at("write", &folder)?;
-        let mut reader = from.open_blob(blob)?;
-        let mut out = BufWriter::new(temporary.as_file().try_clone().at("write", &folder)?);
-        io::copy(&mut reader, &mut out).and_then(|_| out.flush()).at("copy a blob of", &from.dir)?;
-        reader.finish()?;
-        self.keep(temporary, sha256_of(blob, &from.dir)?)
+        let mut out = Hashed::new(BufWriter::new(temporary.as_file().try_clone().at("write", &folder)?));
+        write(&mut out)?;
+        out.flush().at("write", &folder)?;
+        let (_, found, bytes) = out.finish();
+        if found != expected || bytes != blob.size() {
+            let reason = format!("blob {expected} of {} bytes arrived as {found} of {bytes}", blob.size());
+            return Err(PackageError::Layout { path: self.0.into(), reason });
+        }
+        self.keep(temporary, expected)
+    }
+
+    /// Stores bytes and returns their SHA-256 in hex.
+    pub(crate) fn raw(&self, bytes: &[u8]) -> Result<String, PackageError> {
+        let name = hex(&Sha256::digest(bytes));
+        let path = blobs(self.0).join(&name);
+        fs::write(&path, bytes).at("write", path)?;
+        Ok(name)
     }
 
     fn keep(&self, temporary: tempfile::NamedTempFile, name: &str) -> Result<(), PackageError> {
@@ -172,14 +193,19 @@ impl LayoutReader {
     }
 
     pub(crate) fn open_blob(&self, d: &Descriptor) -> Result<BlobReader<'_>, PackageError> {
+        let expected = sha256_of(d, &self.dir)?.into();
+        Ok(BlobReader { layout: self, expected, file: self.blob_file(d)?.take(d.size()), hash: Sha256::new() })
+    }
+
+    /// The file of a blob, of the size that the descriptor says; its digest is not checked.
+    pub(crate) fn blob_file(&self, d: &Descriptor) -> Result<File, PackageError> {
         let name = sha256_of(d, &self.dir)?;
         let path = blobs(&self.dir).join(name);
         let meta = fs::symlink_metadata(&path).at("read", &path)?;
         if !meta.is_file() || meta.len() != d.size() {
             return Err(self.bad(format!("blob {name} is not a file of {} bytes", d.size())));
         }
-        let file = File::open(&path).at("read", path)?;
-        Ok(BlobReader { layout: self, expected: name.into(), file: file.take(d.size()), hash: Sha256::new() })
+        File::open(&path).at("read", path)
     }
 
     pub(crate) fn json<T: serde::de::DeserializeOwned>(&self, d: &Descriptor) -> Result<T, PackageError> {

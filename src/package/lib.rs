@@ -12,6 +12,7 @@ mod elf;
 mod error;
 mod image;
 mod layout;
+mod registry;
 mod stage;
 mod tar;
 mod verify;
@@ -22,6 +23,7 @@ pub use compress::Compression;
 pub use content::{Weights, artifact_name};
 pub use error::{Fault, PackageError};
 pub use image::{Base, ImagePlan, ImageReport, LayerReport, oci, oci_index};
+pub use registry::{Credentials, PushReport, Reference, pull, push};
 pub use verify::{LayoutSummary, check_layout};
 
 /// The time that files in packages carry, in seconds since 1970: `SOURCE_DATE_EPOCH` (reproducible-builds.org), or 0.

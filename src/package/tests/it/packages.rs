@@ -1,8 +1,6 @@
 //! Archives and layouts, read back with other programs' eyes.
 
-mod common;
-
-use common::{artifact, artifact_with_weights, plan, safetensors};
+use crate::common::{artifact, artifact_with_weights, plan, safetensors};
 use serde_json::Value;
 use std::{
     collections::BTreeMap,

@@ -1,0 +1,113 @@
+//! Fetches one image of a registry into an OCI layout, every digest checked: for `--base`.
+
+use super::{
+    Credentials, Reference,
+    client::{Attempt, Client, document, message},
+};
+use crate::{
+    PackageError,
+    compress::hex,
+    image::index,
+    layout::{LayoutReader, LayoutWriter},
+    stage::{self, Folder},
+};
+use oci_spec::image::{Descriptor, ImageIndex, ImageManifest, MediaType, Sha256Digest};
+use sha2::{Digest, Sha256};
+use std::{
+    io::{self, Write},
+    path::Path,
+    str::FromStr,
+};
+use ureq::http::Method;
+
+const ACCEPT: &str = "application/vnd.oci.image.index.v1+json, application/vnd.oci.image.manifest.v1+json, \
+     application/vnd.docker.distribution.manifest.list.v2+json";
+
+/// Writes the image for `architecture` (`amd64`, `arm64`) as a layout and returns its manifest's digest. A layout that
+/// is there already is replaced. Images in Docker's older format are refused.
+pub fn pull(
+    from: &Reference,
+    architecture: &str,
+    credentials: &Credentials,
+    dir: &Path,
+) -> Result<String, PackageError> {
+    let mut client = Client::new(from, credentials)?;
+    let folder = Folder::beside(dir)?;
+    let layout = LayoutWriter::create(folder.path())?;
+    let mut version = from.version.clone();
+    // An index, then a manifest.
+    for _ in 0..2 {
+        let (kind, bytes) = manifest(&mut client, &version)?;
+        let bad = |e: serde_json::Error| client.error("read a manifest of", &e);
+        if kind == MediaType::ImageManifest {
+            let digest = layout.raw(&bytes)?;
+            let parsed: ImageManifest = serde_json::from_slice(&bytes).map_err(bad)?;
+            for d in parsed.layers().iter().chain([parsed.config()]) {
+                blob(&mut client, &layout, d)?;
+            }
+            let name = Sha256Digest::from_str(&digest).expect("SHA-256 in hex");
+            layout.index(&index(vec![Descriptor::new(kind, bytes.len() as u64, name)]))?;
+            folder.publish(|old| stage::is_empty(old) || LayoutReader::open(old).is_ok())?;
+            return Ok(format!("sha256:{digest}"));
+        }
+        let list: ImageIndex = serde_json::from_slice(&bytes).map_err(bad)?;
+        let fits = |d: &&Descriptor| {
+            d.platform()
+                .as_ref()
+                .is_some_and(|p| p.os().to_string() == "linux" && p.architecture().to_string() == architecture)
+        };
+        let Some(found) = list.manifests().iter().find(fits) else {
+            return Err(client.error("find an image in", &format!("{from} has none for linux/{architecture}")));
+        };
+        version = found.digest().to_string();
+    }
+    Err(client.error("read", &"an index in an index"))
+}
+
+fn manifest(client: &mut Client, version: &str) -> Result<(MediaType, Vec<u8>), PackageError> {
+    let url = client.url(&format!("manifests/{version}"));
+    let mut answer = client.send("fetch a manifest from", &Method::GET, &url, &[("accept", ACCEPT)], &[])?;
+    if answer.status() != 200 {
+        let reason = format!("{}: status {}{}", client.reference, answer.status().as_u16(), message(&mut answer));
+        return Err(client.error("fetch a manifest from", &reason));
+    }
+    let kind = answer.headers().get("content-type").and_then(|h| h.to_str().ok()).unwrap_or_default().to_string();
+    let bytes = document(&mut answer).map_err(|e| client.error("fetch a manifest from", &e))?;
+    if let Some(wanted) = version.strip_prefix("sha256:")
+        && hex(&Sha256::digest(&bytes)) != wanted
+    {
+        return Err(client.error("fetch from", &format!("{version} came back with other content")));
+    }
+    match kind.as_str() {
+        "application/vnd.docker.distribution.manifest.list.v2+json" => Ok((MediaType::ImageIndex, bytes)),
+        k => match MediaType::from(k) {
+            kind @ (MediaType::ImageIndex | MediaType::ImageManifest) => Ok((kind, bytes)),
+            other => Err(client.error("read", &format!("`{other}` is not an OCI manifest"))),
+        },
+    }
+}
+
+fn blob(client: &mut Client, layout: &LayoutWriter, d: &Descriptor) -> Result<(), PackageError> {
+    let url = client.url(&format!("blobs/{}", d.digest()));
+    client.persist("fetch a blob from", |client| {
+        let answer = client.once(&Method::GET, &url, &[], &mut || Ok(Box::new(io::empty())), 0)?;
+        if answer.status() != 200 {
+            let reason = format!("{}: status {}", d.digest(), answer.status().as_u16());
+            return Err(Attempt::Failed(client.error("fetch a blob from", &reason)));
+        }
+        // One byte more than it may have: too long is another digest.
+        let mut body = answer.into_body().into_with_config().limit(d.size().saturating_add(1)).reader();
+        let mut broken = None;
+        let stored = layout.fill(d, |out: &mut dyn Write| {
+            if let Err(e) = io::copy(&mut body, out) {
+                broken = Some(e.to_string());
+            }
+            Ok(())
+        });
+        match (broken, stored) {
+            (Some(reason), _) => Err(Attempt::Again(reason)),
+            (None, Err(e)) => Err(Attempt::Failed(e)),
+            (None, Ok(())) => Ok(()),
+        }
+    })
+}

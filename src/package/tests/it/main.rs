@@ -1,0 +1,5 @@
+//! Packages as others see them: files on disk, containers, registries.
+
+mod common;
+mod packages;
+mod registries;
