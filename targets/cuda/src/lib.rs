@@ -1,1 +1,49 @@
-//! PTX for CUDA.
+//! CUDA: kernels to PTX text, which the driver compiles when it loads the module.
+//!
+//! All kernels of a profile are one PTX module, so [`Binary::bytes`](zmlc_passes::target::Binary) is the same for each
+//! and is stored once: the driver's compiler works per module, and one load of twenty kernels beats twenty loads.
+
+mod lower;
+mod serialize;
+
+pub use lower::LowerToNvvm;
+
+use zmlc_passes::{
+    pass::{Pass, PassError},
+    spec::DeviceSpec,
+    target::{Binary, Target},
+};
+
+pub struct Cuda;
+
+/// Best first: the first that a device satisfies is taken.
+const SPECS: &[&str] =
+    &[include_str!("../specs/sm_90a.toml"), include_str!("../specs/sm_80.toml"), include_str!("../specs/generic.toml")];
+
+impl Target for Cuda {
+    fn name(&self) -> &'static str {
+        "cuda"
+    }
+    fn specs(&self) -> Vec<DeviceSpec> {
+        SPECS.iter().map(|s| DeviceSpec::parse(s).expect("embedded profiles are valid, a test loads them")).collect()
+    }
+    fn defaults(&self) -> &'static [&'static str] {
+        &["sm_90a", "generic"]
+    }
+    fn passes(&self) -> Vec<&'static dyn Pass> {
+        vec![&LowerToNvvm]
+    }
+    fn serialize<'c>(
+        &self,
+        context: &'c melior::Context,
+        module: &melior::ir::Module<'c>,
+        _spec: &DeviceSpec,
+    ) -> Result<Vec<Binary>, PassError> {
+        serialize::serialize(context, module)
+    }
+    fn disassemble(&self, bytes: &[u8], _spec: &DeviceSpec) -> Result<String, PassError> {
+        let text = bytes.strip_suffix(&[0]).unwrap_or(bytes);
+        let text = String::from_utf8(text.to_vec()).ok().filter(|t| t.contains(".version"));
+        text.ok_or_else(|| PassError::Input("not PTX text".into()))
+    }
+}

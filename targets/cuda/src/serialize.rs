@@ -1,0 +1,43 @@
+//! The lowered kernels as one PTX module.
+
+use melior::{
+    Context,
+    ir::{AttributeLike, Module, attribute::ArrayAttribute},
+};
+use zmlc_passes::{
+    context::run_pipeline,
+    ir::{attr, body, name, ops},
+    llvm,
+    pass::PassError,
+    target::Binary,
+};
+
+pub fn serialize<'c>(context: &'c Context, module: &Module<'c>) -> Result<Vec<Binary>, PassError> {
+    let (mut merged, entries) = llvm::merge(context, module)?;
+    if entries.is_empty() {
+        return Ok(vec![]);
+    }
+    run_pipeline(context, &mut merged, "builtin.module(gpu-module-to-binary{format=isa})")?;
+    let bytes = object(&merged).ok_or_else(|| PassError::Bug("gpu-module-to-binary left no object".into()))?;
+    // The text ends in NUL for the driver, which takes a C string; without it there is nothing to tell its length by.
+    let bytes: Vec<u8> = bytes.into_iter().filter(|b| *b != 0).chain([0]).collect();
+    Ok(entries
+        .into_iter()
+        .map(|e| Binary { kernel: e.kernel, symbol: e.symbol, bytes: bytes.clone(), shared_bytes: 0 })
+        .collect())
+}
+
+fn object(module: &Module) -> Option<Vec<u8>> {
+    let binary = ops(body(module)).into_iter().find(|op| name(*op) == "gpu.binary")?;
+    let objects: ArrayAttribute = attr(binary, "objects")?.try_into().ok()?;
+    let object = objects.element(0).ok()?.to_raw();
+    // The attribute is a #gpu.object, which gpu-module-to-binary makes; its string lives as long as the context.
+    let text = unsafe {
+        if !mlir_sys::mlirAttributeIsAGPUObjectAttr(object) {
+            return None;
+        }
+        let s = mlir_sys::mlirGPUObjectAttrGetObject(object);
+        std::slice::from_raw_parts(s.data.cast::<u8>(), s.length)
+    };
+    Some(text.to_vec())
+}

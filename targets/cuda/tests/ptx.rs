@@ -1,0 +1,130 @@
+//! Hand-written kernels, in the form that emit leaves, to PTX: what must stand in it, and NVIDIA's assembler on all of
+//! it. The assembler is `ZMLC_PTXAS`, or the `nvidia-cuda-nvcc` wheel in the repository's `.venv`.
+
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+    process::Command,
+};
+use zmlc_passes::{
+    context,
+    kernel_abi::KernelAbi,
+    pass::{self, Env, Pass, PassError},
+    spec::DeviceSpec,
+    target::{Binary, Target},
+};
+use zmlc_target_cuda::Cuda;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+fn spec(name: &str) -> DeviceSpec {
+    Cuda.specs().into_iter().find(|s| s.name == name).unwrap()
+}
+/// Fixtures by name, sorted.
+fn fixtures() -> Vec<(String, String)> {
+    let folder = std::fs::read_dir(root().join("fixtures/kernels")).unwrap();
+    let mut all: Vec<_> = folder
+        .map(|f| f.unwrap().path())
+        .map(|p| (p.file_stem().unwrap().to_string_lossy().into_owned(), std::fs::read_to_string(&p).unwrap()))
+        .collect();
+    all.sort();
+    assert!(all.len() > 5);
+    all
+}
+fn build(text: &str, spec: &DeviceSpec) -> Result<Vec<Binary>, PassError> {
+    let c = context::context();
+    let mut module = context::parse(&c, text)?;
+    let mut passes: Vec<&dyn Pass> = vec![&KernelAbi];
+    passes.extend(Cuda.passes());
+    pass::run(&c, &mut module, &passes, Env { spec: Some(spec) }, pass::Run::default())?;
+    // What was printed resumes to the same bytes.
+    let binaries = Cuda.serialize(&c, &module, spec)?;
+    let again = context::parse(&c, &context::print(&module))?;
+    assert_eq!(Cuda.serialize(&c, &again, spec)?, binaries);
+    Ok(binaries)
+}
+fn ptx(text: &str, spec: &DeviceSpec) -> String {
+    let binaries = build(text, spec).unwrap();
+    Cuda.disassemble(&binaries[0].bytes, spec).unwrap()
+}
+
+#[test]
+fn profiles_are_valid_and_the_defaults_among_them() {
+    let names: Vec<_> = Cuda.specs().into_iter().map(|s| s.name).collect();
+    assert_eq!(names, ["sm_90a", "sm_80", "generic"]);
+    assert!(Cuda.defaults().iter().all(|d| names.contains(&d.to_string())));
+}
+
+#[test]
+fn one_module_for_all_kernels() {
+    let (_, text) = fixtures().into_iter().find(|f| f.0 == "predicate").unwrap();
+    let binaries = build(&text, &spec("sm_80")).unwrap();
+    assert_eq!(binaries.iter().map(|b| b.symbol.as_str()).collect::<Vec<_>>(), ["less", "choose"]);
+    assert_eq!(binaries[0].bytes, binaries[1].bytes);
+    assert_eq!(binaries[0].bytes.last(), Some(&0), "the driver wants a C string");
+}
+
+#[test]
+fn wide_loads_through_the_read_only_cache() {
+    let (_, text) = fixtures().into_iter().find(|f| f.0 == "add").unwrap();
+    for s in Cuda.specs() {
+        let ptx = ptx(&text, &s);
+        assert_eq!(ptx.matches("ld.global.nc.v4").count(), 2, "{ptx}");
+        assert_eq!(ptx.matches("st.global.v4").count(), 1, "{ptx}");
+    }
+    insta::assert_snapshot!("add_sm_80", ptx(&text, &spec("sm_80")));
+}
+
+#[test]
+fn nothing_is_called_and_threads_are_bounded() {
+    for (name, text) in fixtures() {
+        for s in Cuda.specs() {
+            let ptx = ptx(&text, &s);
+            for word in [".extern", "__nv_", "call", ".func"] {
+                assert!(!ptx.contains(word), "{name} for {}: {word} in\n{ptx}", s.name);
+            }
+            assert_eq!(ptx.matches(".entry").count(), ptx.matches(".maxntid").count());
+        }
+    }
+}
+
+#[test]
+fn ptxas_takes_every_kernel() {
+    let Some(ptxas) = ptxas() else {
+        // Straight to stderr: the test harness keeps what print macros write to itself.
+        let _ = writeln!(std::io::stderr(), "SKIPPED ptxas_takes_every_kernel: no ptxas (ZMLC_PTXAS, .venv)");
+        return;
+    };
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    for (profile, chips) in
+        [("sm_90a", vec!["sm_90a"]), ("sm_80", vec!["sm_80"]), ("generic", vec!["sm_80", "sm_89", "sm_90", "sm_120"])]
+    {
+        for (name, text) in fixtures() {
+            let file = folder.join(format!("{name}.{profile}.ptx"));
+            std::fs::write(&file, ptx(&text, &spec(profile))).unwrap();
+            for chip in &chips {
+                let ran =
+                    Command::new(&ptxas).arg(format!("-arch={chip}")).arg(&file).args(["-o", "/dev/null"]).output();
+                let ran = ran.unwrap();
+                let said = String::from_utf8_lossy(&ran.stderr).into_owned() + &String::from_utf8_lossy(&ran.stdout);
+                assert!(ran.status.success() && said.trim().is_empty(), "{name} for {chip}: {said}");
+            }
+        }
+    }
+}
+
+fn ptxas() -> Option<PathBuf> {
+    if let Some(given) = std::env::var_os("ZMLC_PTXAS") {
+        return Some(given.into());
+    }
+    let pythons = std::fs::read_dir(root().join(".venv/lib")).ok()?;
+    let mut found: Vec<_> = pythons
+        .filter_map(|p| std::fs::read_dir(p.ok()?.path().join("site-packages/nvidia")).ok())
+        .flatten()
+        .filter_map(|d| Some(d.ok()?.path().join("bin/ptxas")))
+        .filter(|p| p.is_file())
+        .collect();
+    found.sort();
+    found.pop()
+}

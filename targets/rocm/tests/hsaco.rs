@@ -1,0 +1,123 @@
+//! Hand-written kernels, in the form that emit leaves, to code objects, and what stands in these.
+
+use std::path::{Path, PathBuf};
+use zmlc_passes::{
+    context,
+    kernel_abi::KernelAbi,
+    pass::{self, Env, Pass, PassError},
+    spec::DeviceSpec,
+    target::{Binary, Target},
+};
+use zmlc_target_rocm::{Rocm, code_object::CodeObject};
+
+fn spec(name: &str) -> DeviceSpec {
+    Rocm.specs().into_iter().find(|s| s.name == name).unwrap()
+}
+/// Fixtures by name, sorted.
+fn fixtures() -> Vec<(String, String)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/kernels");
+    let mut all: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|f| f.unwrap().path())
+        .map(|p| (p.file_stem().unwrap().to_string_lossy().into_owned(), std::fs::read_to_string(&p).unwrap()))
+        .collect();
+    all.sort();
+    assert!(all.len() > 5);
+    all
+}
+fn fixture(name: &str) -> String {
+    fixtures().into_iter().find(|f| f.0 == name).unwrap().1
+}
+fn build(text: &str, spec: &DeviceSpec) -> Result<Vec<Binary>, PassError> {
+    let c = context::context();
+    let mut module = context::parse(&c, text)?;
+    let mut passes: Vec<&dyn Pass> = vec![&KernelAbi];
+    passes.extend(Rocm.passes());
+    pass::run(&c, &mut module, &passes, Env { spec: Some(spec) }, pass::Run::default())?;
+    let binaries = Rocm.serialize(&c, &module, spec)?;
+    // What was printed resumes to the same bytes.
+    let again = context::parse(&c, &context::print(&module))?;
+    assert_eq!(Rocm.serialize(&c, &again, spec)?, binaries);
+    Ok(binaries)
+}
+
+/// EF_AMDGPU_MACH_AMDGCN_* of LLVM's User Guide for AMDGPU Backend, "ELF header flags".
+const MACHINES: &[(&str, u32, u64)] =
+    &[("gfx942", 0x04c, 64), ("gfx90a", 0x03f, 64), ("gfx1100", 0x041, 32), ("gfx1201", 0x04e, 32)];
+
+#[test]
+fn profiles_are_valid_and_the_defaults_among_them() {
+    let names: Vec<_> = Rocm.specs().into_iter().map(|s| s.name).collect();
+    assert_eq!(names, MACHINES.iter().map(|m| m.0).collect::<Vec<_>>());
+    assert!(Rocm.defaults().iter().all(|d| names.contains(&d.to_string())));
+}
+
+#[test]
+fn every_kernel_has_descriptor_and_metadata_and_nothing_is_undefined() {
+    for (chip, machine, wave) in MACHINES {
+        for (name, text) in fixtures() {
+            let binaries = build(&text, &spec(chip)).unwrap_or_else(|e| panic!("{name} for {chip}: {e}"));
+            // For an emulator: what is checked here can be run there.
+            let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.{chip}.hsaco"));
+            std::fs::write(file, &binaries[0].bytes).unwrap();
+            let object = CodeObject::read(&binaries[0].bytes).unwrap();
+            assert_eq!((object.machine, object.abi_version), (*machine, 3), "{chip}: code object version 5");
+            assert_eq!(object.undefined, Vec::<String>::new());
+            assert_eq!(object.kernels.len(), binaries.len());
+            for (kernel, binary) in object.kernels.iter().zip(&binaries) {
+                assert_eq!((&kernel.name, kernel.symbol.clone()), (&binary.symbol, format!("{}.kd", binary.symbol)));
+                assert_eq!((kernel.wavefront, kernel.wave32), (*wave, *wave == 32));
+                assert_eq!((kernel.private_bytes, kernel.vgpr_spills), (0, 0), "{name} for {chip} uses scratch");
+            }
+        }
+    }
+}
+
+#[test]
+fn arguments_and_workgroup_memory() {
+    let read = |name, chip| {
+        let binaries = build(&fixture(name), &spec(chip)).unwrap();
+        CodeObject::read(&binaries[0].bytes).unwrap().kernels
+    };
+    for (chip, ..) in MACHINES {
+        let kernel = &read("row_sum", chip)[0];
+        assert_eq!((kernel.group_bytes, kernel.max_block), (256, 64));
+        let args: Vec<_> = kernel.args.iter().filter(|a| !a.kind.starts_with("hidden_")).collect();
+        assert!(args.iter().all(|a| a.kind == "global_buffer" && a.space.as_deref() == Some("global")), "{args:?}");
+        assert_eq!(args.iter().map(|a| (a.offset, a.bytes)).collect::<Vec<_>>(), [(0, 8), (8, 8)]);
+        let kernel = &read("native", chip)[1];
+        let args: Vec<_> = kernel.args.iter().filter(|a| !a.kind.starts_with("hidden_")).collect();
+        assert_eq!((args[3].kind.as_str(), args[3].offset, args[3].bytes), ("by_value", 24, 4));
+        assert_eq!(read("matmul", chip)[0].group_bytes, 512);
+    }
+}
+
+#[test]
+fn memory_is_never_reached_by_flat_instructions() {
+    for (chip, ..) in MACHINES {
+        for (name, text) in fixtures() {
+            let binaries = build(&text, &spec(chip)).unwrap();
+            let shown = Rocm.disassemble(&binaries[0].bytes, &spec(chip)).unwrap();
+            let flat = shown.lines().find(|l| l.trim_start().starts_with("flat_") || l.contains("scratch_"));
+            assert_eq!(flat, None, "{name} for {chip}");
+        }
+    }
+    let shown =
+        Rocm.disassemble(&build(&fixture("add"), &spec("gfx1100")).unwrap()[0].bytes, &spec("gfx1100")).unwrap();
+    insta::assert_snapshot!("add_gfx1100", shown);
+}
+
+#[test]
+fn damaged_code_objects_are_refused() {
+    let bytes = build(&fixture("add"), &spec("gfx942")).unwrap().remove(0).bytes;
+    assert!(CodeObject::read(&bytes).is_ok());
+    for end in [0, 3, 20, 63, 64, 200, bytes.len() - 100] {
+        assert!(CodeObject::read(&bytes[..end]).is_err(), "{end}");
+    }
+    for at in 0..bytes.len().min(4096) {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0xff;
+        // Whatever it says, it must say it and not panic.
+        let _ = CodeObject::read(&damaged).map(|o| o.kernels.iter().map(|k| o.code(k).len()).sum::<usize>());
+    }
+}
