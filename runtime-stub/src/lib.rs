@@ -35,6 +35,7 @@
 //! State (a KV cache) stays on the device between calls and between entries; [`Session::reset`] sets it to zeros.
 //! Drivers are opened at run time: nothing of them is needed to build or start a program that uses this crate.
 
+pub mod cli;
 mod counters;
 mod device;
 mod drivers;

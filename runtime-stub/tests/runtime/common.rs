@@ -1,7 +1,6 @@
 //! Hand-made artifacts for tests: a few kernels assembled as SPIR-V, and short ways to write manifests.
 
-pub mod kernels;
-
+use crate::kernels;
 use std::{io::Write, path::PathBuf};
 use zml_runtime::{Artifact, Device, DeviceRequest, Error, Model, Session, WeightPlaces, format::*};
 

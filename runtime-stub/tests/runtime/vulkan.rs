@@ -1,8 +1,6 @@
 //! The runtime on a Vulkan driver, with artifacts made by hand: values, counts, state, control flow, refusals.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use zml_runtime::{Artifact, Counters, Device, DeviceRequest, Error, format::*};
 
 const A: fn(usize) -> BufferKind = BufferKind::Argument;

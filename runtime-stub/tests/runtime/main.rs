@@ -1,0 +1,7 @@
+//! The runtime from outside: through its library and as a program. One test program, so that it links once.
+
+mod cli;
+mod common;
+mod files;
+mod kernels;
+mod vulkan;
