@@ -52,7 +52,8 @@ pub fn check(d: &Dispatch) -> Result<(), PassError> {
             return Err(PassError::Bug(format!("{}: {} is no tensor", d.name, v.r#type())));
         }
     }
-    let types = d.args.iter().map(ValueLike::r#type).chain(d.ops.iter().flat_map(|op| results(*op)).map(|v| v.r#type()));
+    let types =
+        d.args.iter().map(ValueLike::r#type).chain(d.ops.iter().flat_map(|op| results(*op)).map(|v| v.r#type()));
     for t in types {
         let e = elem(t);
         if !(is_float(e) || int_bits(e).is_some() || is_index(e)) {

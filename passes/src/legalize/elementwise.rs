@@ -45,6 +45,12 @@ pub(super) fn lower<'c>(cx: &Cx<'_, '_, 'c>) -> Result<Val<'c>, Refusal> {
     let out = cx.out(0).dtype;
     map(&cx.b, &cx.out_shape(), out, &cx.args(), |b, args| apply(b, &cx.op.kind, &types, out, args))
 }
+/// map: the region on the elements at each place.
+pub(super) fn map_region<'c>(cx: &mut Cx<'_, '_, 'c>) -> Result<Val<'c>, Refusal> {
+    let (b, shape, out, args) = (cx.b, cx.out_shape(), cx.out(0).dtype, cx.args());
+    let cx = RefCell::new(cx);
+    map(&b, &shape, out, &args, |b, a| Ok(cx.borrow_mut().scalar_region(b, 0, a)[0].clone()))
+}
 
 /// A value of this shape whose elements `f` computes from those of `args`, each of the same shape or of rank 0.
 pub(super) fn map<'c>(

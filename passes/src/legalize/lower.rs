@@ -2,11 +2,13 @@
 //! themselves are in a file for each family.
 
 use super::{
-    contract, data, elementwise,
+    contract, control, data, elementwise,
     error::{LegalizeError, Refusal, dtypes},
+    index,
     names::{full_name, short_name},
-    reduce, shape,
+    pad, reduce, shape,
     value::{Val, extents, is_scalar, location, part_types, scalar_literal, zeros},
+    window,
 };
 use crate::ir::{B, V};
 use std::collections::HashMap;
@@ -222,11 +224,38 @@ fn lower_op<'c>(cx: &mut Cx<'_, '_, 'c>) -> Result<Vec<Val<'c>>, Refusal> {
         OpKind::Reshape => shape::reshape(cx),
         OpKind::Transpose { permutation } => shape::transpose(cx, permutation),
         OpKind::DotGeneral { dims, .. } => contract::dot_general(cx, dims)?,
+        OpKind::Slice { start, strides, .. } => shape::slice(cx, start, strides),
+        OpKind::Concatenate { dim } => shape::concatenate(cx, *dim),
+        OpKind::Pad { .. } => pad::lower(cx),
+        OpKind::Reverse { dims } => index::reverse(cx, dims),
+        OpKind::DynamicSlice { .. } => index::dynamic_slice(cx),
+        OpKind::DynamicUpdateSlice => index::dynamic_update_slice(cx),
+        OpKind::Gather { dims, slice_sizes, .. } => index::gather(cx, dims, slice_sizes),
+        OpKind::Convolution(c) => window::convolution(cx, c)?,
+        OpKind::ReduceWindow(w) => return window::reduce_window(cx, w),
+        OpKind::Map { .. } => elementwise::map_region(cx)?,
         OpKind::Reduce { dims } => return reduce::reduce(cx, dims),
-        OpKind::Call { callee } => return cx.lower.call(cx.frame, &b, callee, cx.args()),
-        _ => return Err(no_lowering()),
+        kind => return lower_either(cx, kind),
     };
     Ok(vec![one])
+}
+/// What is the same on tensors and on single elements.
+fn lower_either<'c>(cx: &mut Cx<'_, '_, 'c>, kind: &OpKind) -> Result<Vec<Val<'c>>, Refusal> {
+    let b = cx.b;
+    match kind {
+        OpKind::Call { callee } => cx.lower.call(cx.frame, &b, callee, cx.args()),
+        OpKind::Composite { decomposition, .. } => cx.lower.call(cx.frame, &b, decomposition, cx.args()),
+        OpKind::OptimizationBarrier => Ok(cx.args()),
+        OpKind::Tuple => Ok(vec![Val::Tuple(cx.args())]),
+        OpKind::GetTupleElement { index } => match cx.arg(0) {
+            Val::Tuple(values) => Ok(vec![values[*index as usize].clone()]),
+            _ => Err(Refusal::form("an element of what is not a tuple")),
+        },
+        OpKind::If => Ok(control::if_(cx)),
+        OpKind::Case => Ok(control::case(cx)),
+        OpKind::While => control::while_(cx),
+        _ => Err(Refusal::op("this op is not supported")),
+    }
 }
 fn lower_scalar<'c>(cx: &mut Cx<'_, '_, 'c>) -> Result<Vec<Val<'c>>, Refusal> {
     let ranked = |id: &ValueId| matches!(cx.frame.func.ty(*id), Type::Tensor(t) if t.rank() > 0);
@@ -245,11 +274,7 @@ fn lower_scalar<'c>(cx: &mut Cx<'_, '_, 'c>) -> Result<Vec<Val<'c>>, Refusal> {
         | OpKind::Reverse { .. }
         | OpKind::DynamicSlice { .. } => cx.arg(0),
         OpKind::DynamicUpdateSlice => cx.arg(1),
-        OpKind::Call { callee } => return cx.lower.call(cx.frame, &b, callee, cx.args()),
-        _ => return Err(no_lowering()),
+        kind => return lower_either(cx, kind),
     };
     Ok(vec![one])
-}
-fn no_lowering() -> Refusal {
-    Refusal::op("this op is not supported")
 }

@@ -5,15 +5,19 @@
 //! It decides nothing about kernels and improves nothing: `simplify` folds copies, `fuse` groups.
 
 mod contract;
+mod control;
 mod data;
 mod elementwise;
 mod error;
+mod index;
 mod lower;
 mod names;
+mod pad;
 mod reduce;
 mod scalar;
 mod shape;
 mod value;
+mod window;
 
 pub use error::LegalizeError;
 

@@ -111,6 +111,32 @@ fn expand<'c>(b: &B<'c>, x: V<'c>, to: &[i64], groups: &Groups) -> V<'c> {
     b.op1("tensor.expand_shape", &[x], t, &attrs)
 }
 
+pub(super) fn slice<'c>(cx: &Cx<'_, '_, 'c>, start: &[i64], strides: &[i64]) -> Val<'c> {
+    let sizes = cx.out_shape();
+    if sizes == cx.shape(0) {
+        return cx.arg(0);
+    }
+    // A stride over one element is none.
+    let strides: Vec<i64> = strides.iter().zip(&sizes).map(|(s, n)| if *n == 1 { 1 } else { *s }).collect();
+    cx.arg(0).each(|x| slice_static(&cx.b, x, start, &sizes, &strides))
+}
+pub(super) fn concatenate<'c>(cx: &Cx<'_, '_, 'c>, dim: u64) -> Val<'c> {
+    // Operands without elements add nothing.
+    let operands: Vec<Val> =
+        (0..cx.op.operands.len()).filter(|i| !cx.shape(*i).contains(&0)).map(|i| cx.arg(i)).collect();
+    if let [one] = &operands[..] {
+        return one.clone();
+    }
+    let parts: Vec<V> = (0..operands[0].parts().len())
+        .map(|k| {
+            let parts: Vec<V> = operands.iter().map(|v| v.parts()[k]).collect();
+            let t = cx.b.tensor(&cx.out_shape(), elem(parts[0].r#type()));
+            cx.b.op1("tensor.concat", &parts, t, &[("dim", cx.b.i64_attr(dim as i64))])
+        })
+        .collect();
+    Val::of(&parts)
+}
+
 /// A boundary tensor, last dimension 2, as a pair.
 pub(super) fn deinterleave<'c>(b: &B<'c>, x: V<'c>) -> Val<'c> {
     let shape = extents_of(x.r#type());
