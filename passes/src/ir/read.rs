@@ -93,6 +93,10 @@ pub fn arg<'c>(block: Blk<'c>, i: usize) -> V<'c> {
 pub fn args<'c>(block: Blk<'c>) -> Vec<V<'c>> {
     (0..block.argument_count()).map(|i| arg(block, i)).collect()
 }
+/// Whether an op stands directly in this block.
+pub fn in_block<'c>(op: O<'c>, block: Blk<'c>) -> bool {
+    unsafe { mlirBlockEqual(mlirOperationGetBlock(op.to_raw()), block.to_raw()) }
+}
 /// Every use of a value as (user, operand number).
 pub fn uses<'c>(v: V<'c>) -> Vec<(O<'c>, usize)> {
     let mut found = vec![];
@@ -188,7 +192,13 @@ pub fn bits(t: Type) -> u32 {
 }
 /// Bytes of one element in a buffer: a value never shares a byte with another.
 pub fn elem_bytes(t: Type) -> i64 {
-    i64::from(bits(elem(t)).div_ceil(8))
+    let e = elem(t);
+    unsafe {
+        if mlirTypeIsAComplex(e.to_raw()) {
+            return 2 * elem_bytes(Type::from_raw(mlirComplexTypeGetElementType(e.to_raw())));
+        }
+    }
+    i64::from(bits(e).div_ceil(8))
 }
 pub fn is_i1(t: Type) -> bool {
     int_bits(t) == Some(1)
@@ -251,6 +261,10 @@ pub fn dict_get<'c>(a: Attribute<'c>, name: &str) -> Option<Attribute<'c>> {
         let found = mlirDictionaryAttrGetElementByName(a.to_raw(), melior::StringRef::new(name).to_raw());
         (!found.ptr.is_null()).then(|| Attribute::from_raw(found))
     }
+}
+/// Whether a dense elements attribute holds one value everywhere.
+pub fn dense_is_splat(a: Attribute) -> bool {
+    unsafe { mlirAttributeIsADenseElements(a.to_raw()) && mlirDenseElementsAttrIsSplat(a.to_raw()) }
 }
 /// The groups of expand_shape or collapse_shape.
 pub fn reassociation(op: O) -> Vec<Vec<usize>> {
