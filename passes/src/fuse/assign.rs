@@ -115,7 +115,12 @@ fn reduce(f: &mut Grouper, node: Node) {
         }
     }
     let rows = f.view.elements(node);
-    found(f, node, Hero::Reduce, if rows == 1 { "a full reduction".into() } else { format!("reductions of {rows} rows") });
+    found(
+        f,
+        node,
+        Hero::Reduce,
+        if rows == 1 { "a full reduction".into() } else { format!("reductions of {rows} rows") },
+    );
 }
 /// Whether a reduction runs over as many elements as one of the group.
 fn same_length(f: &Grouper, node: Node, g: usize) -> bool {
@@ -165,7 +170,11 @@ fn trim(f: &mut Grouper, node: Node) {
         if size(&largest) <= 1 {
             return;
         }
-        own_loop(f, largest, if by_buffers { "a kernel may not bind more buffers" } else { "a kernel would grow too long" });
+        own_loop(
+            f,
+            largest,
+            if by_buffers { "a kernel may not bind more buffers" } else { "a kernel would grow too long" },
+        );
     }
 }
 
@@ -202,7 +211,10 @@ fn release(f: &mut Grouper) {
             let leaves = readers.iter().all(|r| !inside(f, *r) && light(r));
             let written = |d: Node| {
                 f.is_wanted(d)
-                    || view.nodes[d].results.iter().any(|v| view.values[*v].readers.iter().any(|r| *r != x && !inside(f, *r)))
+                    || view.nodes[d]
+                        .results
+                        .iter()
+                        .any(|v| view.values[*v].readers.iter().any(|r| *r != x && !inside(f, *r)))
             };
             let covered = n.reads.iter().filter_map(|v| view.values[*v].def).all(|d| match f.group_of[d] {
                 Some(h) if h == g => written(d),
@@ -230,7 +242,8 @@ fn merge_loops(f: &mut Grouper) {
             if !loops || a.members.is_empty() || b.members.is_empty() || a.inputs.is_disjoint(&b.inputs) {
                 continue;
             }
-            let writes = |g: usize| f.groups[g].members.iter().filter_map(|n| f.view.updates(*n)).collect::<BTreeSet<_>>();
+            let writes =
+                |g: usize| f.groups[g].members.iter().filter_map(|n| f.view.updates(*n)).collect::<BTreeSet<_>>();
             let clash = !writes(i).is_disjoint(&b.inputs) || !writes(j).is_disjoint(&a.inputs);
             let buffers = a.inputs.union(&b.inputs).count() + a.members.len() + b.members.len();
             if clash || buffers > f.budget || f.reaches(i, j) || f.reaches(j, i) {

@@ -84,14 +84,9 @@ fn dispatch(func: O, spec: &DeviceSpec) -> Result<(), String> {
         let fits = if hero == Hero::Reduce { n == 0 || (rows > 0 && n % rows == 0) } else { n == rows };
         ensure(fits, || format!("a result of {n} elements in a group of {rows}"))?;
     }
-    match hero {
-        Hero::Reduce => ensure(!heavies.is_empty(), || "reduces nothing".into())?,
-        Hero::Matmul => ensure(
-            heavies.len() == 1 && heavies.iter().all(|h| view.nodes[*h].kind == Kind::Contraction),
-            || "does not have exactly one contraction".into(),
-        )?,
-        _ => {}
-    }
+    let one_contraction = heavies.len() == 1 && heavies.iter().all(|h| view.nodes[*h].kind == Kind::Contraction);
+    ensure(hero != Hero::Reduce || !heavies.is_empty(), || "reduces nothing".into())?;
+    ensure(hero != Hero::Matmul || one_contraction, || "does not have exactly one contraction".into())?;
 
     let mut f = Grouper::new(&view, usize::MAX);
     let g = f.open(hero, rows, String::new());

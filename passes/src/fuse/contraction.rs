@@ -56,7 +56,9 @@ fn multiplies_and_adds(g: &Generic) -> bool {
     };
     let (inputs, accumulator) = ([key(arg(g.body, 0)), key(arg(g.body, 1))], key(arg(g.body, 2)));
     let last = ops(g.body).pop().map(|y| operand(y, 0));
-    let Some(add) = last.and_then(def).filter(|o| matches!(name(*o), "arith.addf" | "arith.addi")) else { return false };
+    let Some(add) = last.and_then(def).filter(|o| matches!(name(*o), "arith.addf" | "arith.addi")) else {
+        return false;
+    };
     let product = match (key(operand(add, 0)), key(operand(add, 1))) {
         (x, _) if x == accumulator => operand(add, 1),
         (_, y) if y == accumulator => operand(add, 0),

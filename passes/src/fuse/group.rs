@@ -176,7 +176,8 @@ impl<'v, 'c> Grouper<'v, 'c> {
                 cone.clones.insert(def);
                 self.captured_scalars(def, &mut cone.clones);
                 let turns = if heavy { t.turns(&index) } else { 1 };
-                let count = elements.saturating_mul(turns) / if view.nodes[root].kind == Kind::Contraction { 64 } else { 1 };
+                let count =
+                    elements.saturating_mul(turns) / if view.nodes[root].kind == Kind::Contraction { 64 } else { 1 };
                 let e = cone.evaluations.entry(def).or_default();
                 *e = e.saturating_add(count.max(1));
             }

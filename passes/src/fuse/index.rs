@@ -128,7 +128,8 @@ impl Table {
                 continue;
             }
             // Two neighbouring digits are one.
-            if let (Some((Ix::Digit { div, modulus }, extent)), Ix::Digit { div: d, modulus: m }) = (parts.last_mut(), x)
+            if let (Some((Ix::Digit { div, modulus }, extent)), Ix::Digit { div: d, modulus: m }) =
+                (parts.last_mut(), x)
                 && *div == d * m
                 && m == n
                 && modulus == extent

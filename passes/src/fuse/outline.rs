@@ -111,7 +111,8 @@ impl<'c> Outliner<'c> {
     /// `LABEL_N`, the first N that is free.
     fn symbol(&mut self, label: &str) -> String {
         let stem = if label.is_empty() { "dispatch" } else { label };
-        let symbol = (0..).map(|n| format!("{stem}_{n}")).find(|s| !self.taken.contains(s)).expect("some number is free");
+        let symbol =
+            (0..).map(|n| format!("{stem}_{n}")).find(|s| !self.taken.contains(s)).expect("some number is free");
         self.taken.insert(symbol.clone());
         symbol
     }
@@ -164,7 +165,8 @@ fn arguments(view: &View, body: &[Node]) -> Vec<Val> {
 
 /// StableHLO ops of the group, without those that are seen everywhere unless there are no others.
 fn label(view: &View, body: &[Node]) -> String {
-    const PLAIN: [&str; 8] = ["broadcast_in_dim", "reshape", "convert", "constant", "slice", "transpose", "iota", "compare"];
+    const PLAIN: [&str; 8] =
+        ["broadcast_in_dim", "reshape", "convert", "constant", "slice", "transpose", "iota", "compare"];
     const LONGEST: usize = 48;
     let names: Vec<&str> = body.iter().map(|n| view.nodes[*n].label).filter(|l| !l.is_empty()).collect();
     let telling: Vec<&str> = names.iter().copied().filter(|l| !PLAIN.contains(l)).collect();

@@ -58,9 +58,15 @@ pub fn split_wide<'c>(context: &'c Context, block: Blk<'c>, budget: usize) {
             partial[dim as usize] = length;
             let piece = match part {
                 [one] => *one,
-                _ => b.op1("tensor.concat", part, b.tensor(&partial, elem(whole)), &[("dim", attr(op, "dim").expect("a dimension"))]),
+                _ => b.op1(
+                    "tensor.concat",
+                    part,
+                    b.tensor(&partial, elem(whole)),
+                    &[("dim", attr(op, "dim").expect("a dimension"))],
+                ),
             };
-            let start = |b: &B<'c>, x: i64| b.constant(b.attr(&format!("dense<{x}> : tensor<i64>")), b.tensor(&[], b.i(64)));
+            let start =
+                |b: &B<'c>, x: i64| b.constant(b.attr(&format!("dense<{x}> : tensor<i32>")), b.tensor(&[], b.i(32)));
             let starts = (0..extents.len()).map(|i| start(&b, if i as i64 == dim { offset } else { 0 }));
             let mut operands = vec![y, piece];
             operands.extend(starts);

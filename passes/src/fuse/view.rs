@@ -50,13 +50,32 @@ enum Form {
     /// Nothing that can be followed; every read may be anywhere.
     Opaque,
     /// Loops, the loop of each result dimension, and operands with their maps. Captured tensors are read anywhere.
-    Loops { extents: Vec<i64>, reduces: Vec<bool>, out: Vec<usize>, operands: Vec<(Val, Vec<Coordinate>)>, captured: Vec<Val> },
+    Loops {
+        extents: Vec<i64>,
+        reduces: Vec<bool>,
+        out: Vec<usize>,
+        operands: Vec<(Val, Vec<Coordinate>)>,
+        captured: Vec<Val>,
+    },
     Reshape(Val),
-    Slice { from: Val, offsets: Vec<i64>, strides: Vec<i64> },
-    Pad { from: Val, low: Vec<i64> },
-    Concat { dim: usize, parts: Vec<Val> },
+    Slice {
+        from: Val,
+        offsets: Vec<i64>,
+        strides: Vec<i64>,
+    },
+    Pad {
+        from: Val,
+        low: Vec<i64>,
+    },
+    Concat {
+        dim: usize,
+        parts: Vec<Val>,
+    },
     /// Seen from an element of the update.
-    Update { update: Val, starts: Vec<Val> },
+    Update {
+        update: Val,
+        starts: Vec<Val>,
+    },
 }
 
 pub struct Op<'c> {
@@ -171,7 +190,9 @@ impl<'c> View<'c> {
                 for (v, map) in operands {
                     let ix = map.iter().map(|c| match c {
                         Coordinate::Loop(i) => at[*i],
-                        Coordinate::Sum(terms, c) => t.sum(&terms.iter().map(|(i, f)| (at[*i], *f)).collect::<Vec<_>>(), *c),
+                        Coordinate::Sum(terms, c) => {
+                            t.sum(&terms.iter().map(|(i, f)| (at[*i], *f)).collect::<Vec<_>>(), *c)
+                        }
                         Coordinate::Unknown => t.unknown(),
                     });
                     let ix = ix.collect();
@@ -185,7 +206,10 @@ impl<'c> View<'c> {
                 vec![(*from, t.unflat(flat, &self.values[*from].shape))]
             }
             Form::Slice { from, offsets, strides } => {
-                vec![(*from, index.iter().zip(offsets.iter().zip(strides)).map(|(x, (o, s))| t.sum(&[(*x, *s)], *o)).collect())]
+                vec![(
+                    *from,
+                    index.iter().zip(offsets.iter().zip(strides)).map(|(x, (o, s))| t.sum(&[(*x, *s)], *o)).collect(),
+                )]
             }
             Form::Pad { from, low } => {
                 vec![(*from, index.iter().zip(low).map(|(x, l)| t.sum(&[(*x, 1)], -l)).collect())]
@@ -281,10 +305,12 @@ fn splat(op: O) -> bool {
 fn follows(g: &Generic) -> bool {
     let outs: Vec<_> = (0..g.outs.len()).map(|i| coordinates(&g.out_map(i))).collect();
     let ordered = |m: &[Coordinate]| {
-        let loops: Vec<usize> = m.iter().filter_map(|c| if let Coordinate::Loop(i) = c { Some(*i) } else { None }).collect();
+        let loops: Vec<usize> =
+            m.iter().filter_map(|c| if let Coordinate::Loop(i) = c { Some(*i) } else { None }).collect();
         loops.len() == m.len() && loops.is_sorted()
     };
-    let projects = |m: &[Coordinate]| m.iter().all(|c| matches!(c, Coordinate::Loop(_)) || *c == Coordinate::Sum(vec![], 0));
+    let projects =
+        |m: &[Coordinate]| m.iter().all(|c| matches!(c, Coordinate::Loop(_)) || *c == Coordinate::Sum(vec![], 0));
     outs.iter().all(|m| ordered(m)) && (0..g.ins.len()).all(|i| projects(&coordinates(&g.in_map(i))))
 }
 /// The results of a map.
@@ -351,8 +377,7 @@ fn form<'c>(op: O<'c>, number: &mut dyn FnMut(V<'c>) -> Val) -> Form {
             let all: Vec<Coordinate> = (0..extents.len()).map(Coordinate::Loop).collect();
             let kept: Vec<Coordinate> = out.iter().map(|i| Coordinate::Loop(*i)).collect();
             let operands = operands(op).into_iter().enumerate();
-            let operands =
-                operands.map(|(i, v)| (number(v), if i < n { all.clone() } else { kept.clone() })).collect();
+            let operands = operands.map(|(i, v)| (number(v), if i < n { all.clone() } else { kept.clone() })).collect();
             Form::Loops { extents, reduces, out, operands, captured: vec![] }
         }
         "tensor.expand_shape" | "tensor.collapse_shape" => Form::Reshape(number(operand(op, 0))),
@@ -386,7 +411,11 @@ fn cost(op: O) -> u64 {
     body.map(|o| match name(*o) {
         "linalg.yield" | "linalg.index" | "tensor.yield" | "arith.constant" => 0,
         "arith.divf" | "arith.divsi" | "arith.divui" | "arith.remsi" | "arith.remui" | "math.sqrt" | "math.rsqrt" => 4,
-        n if n.starts_with("math.") && !matches!(n, "math.absf" | "math.fma" | "math.copysign" | "math.floor" | "math.ceil") => 16,
+        n if n.starts_with("math.")
+            && !matches!(n, "math.absf" | "math.fma" | "math.copysign" | "math.floor" | "math.ceil") =>
+        {
+            16
+        }
         n if n.starts_with("complex.") => 8,
         _ => 1,
     })

@@ -16,7 +16,9 @@ pub fn fixtures(folder: &str) -> Vec<(String, String)> {
         .expect(folder)
         .map(|f| f.expect(folder).path())
         .filter(|p| p.extension().is_some_and(|e| e == "mlir"))
-        .map(|p| (p.file_stem().expect("a name").to_string_lossy().into_owned(), std::fs::read_to_string(&p).expect(folder)))
+        .map(|p| {
+            (p.file_stem().expect("a name").to_string_lossy().into_owned(), std::fs::read_to_string(&p).expect(folder))
+        })
         .collect();
     found.sort();
     assert!(!found.is_empty(), "no fixtures in {folder}");
