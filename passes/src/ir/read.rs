@@ -46,6 +46,13 @@ pub fn result_number(v: V) -> usize {
 pub fn arg_number(v: V) -> usize {
     unsafe { mlirBlockArgumentGetArgNumber(v.to_raw()) as usize }
 }
+/// The op whose region a block argument belongs to.
+pub fn owner<'c>(v: V<'c>) -> Option<O<'c>> {
+    // Sound: asked of block arguments only, whose block has a parent op or none.
+    let parent =
+        v.is_block_argument().then(|| unsafe { mlirBlockGetParentOperation(mlirBlockArgumentGetOwner(v.to_raw())) })?;
+    (!parent.ptr.is_null()).then(|| op_ref(parent))
+}
 pub fn result<'c>(op: O<'c>, i: usize) -> V<'c> {
     value(unsafe { mlirOperationGetResult(op.to_raw(), i as isize) })
 }
