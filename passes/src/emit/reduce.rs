@@ -239,6 +239,9 @@ fn rows_of_group<'c>(
     em.if_below(b, place.unclamped, rows, |em, b| tails(em, b, d, frame, plan, &place, items));
 }
 
+/// What is done with some chunks of a row, by their numbers: carried values to carried values.
+type Step<'a, 'c> = dyn FnMut(&mut Em<'c>, &B<'c>, &[Ix], &[V<'c>]) -> Vec<V<'c>> + 'a;
+
 /// Runs `f` over the chunks part, part + parts, ... below `chunks`, with carried values.
 fn for_chunks<'c>(
     em: &mut Em<'c>,
@@ -247,7 +250,7 @@ fn for_chunks<'c>(
     part: Ix,
     budget: i64,
     init: Vec<V<'c>>,
-    f: &mut dyn FnMut(&mut Em<'c>, &B<'c>, &[Ix], &[V<'c>]) -> Vec<V<'c>>,
+    f: &mut Step<'_, 'c>,
 ) -> Vec<V<'c>> {
     let unroll = UNROLL.min(budget.max(1));
     let strided = |em: &mut Em<'c>, first: Ix, n: i64| -> Vec<Ix> {
