@@ -14,6 +14,7 @@ pub mod kernels;
 pub mod legalize;
 pub mod llvm;
 pub mod pass;
+pub mod simplify;
 pub mod spec;
 pub mod target;
 pub mod widen_predicates;

@@ -116,6 +116,11 @@ pub fn uses<'c>(v: V<'c>) -> Vec<(O<'c>, usize)> {
     }
     found
 }
+/// The op that an op is nested in.
+pub fn parent<'c>(op: O<'c>) -> Option<O<'c>> {
+    let raw = unsafe { mlirOperationGetParentOperation(op.to_raw()) };
+    (!raw.ptr.is_null()).then(|| op_ref(raw))
+}
 /// Every op nested in `op`, itself included, parents first.
 pub fn walk<'c>(op: O<'c>) -> Vec<O<'c>> {
     let mut found = vec![op];
