@@ -11,14 +11,11 @@
 mod body;
 mod build;
 mod check;
-mod combine;
 mod eval;
 mod index;
 mod kernel;
 mod loops;
 mod nest;
-mod output;
-mod reduce;
 
 use crate::{
     ir::*,
@@ -47,8 +44,7 @@ impl Pass for Emit {
             check::check(&d)?;
             let b = B::before(context, op);
             let launch = match d.hero {
-                "loop" | "matmul" => loops::emit(&b, &d, spec)?,
-                "reduce" => reduce::emit(&b, &d, spec)?,
+                "loop" | "reduce" | "matmul" => loops::emit(&b, &d, spec)?,
                 other => return Err(PassError::Bug(format!("{}: there is no hero `{other}`", d.name))),
             };
             launches.insert(d.name, launch);

@@ -8,7 +8,6 @@
 mod build;
 mod generic;
 pub mod read;
-mod reshape;
 pub mod rewrite;
 
 pub use build::B;
@@ -16,7 +15,6 @@ pub use generic::{Generic, map_attr};
 pub use melior::ir::{AttributeLike, BlockLike, TypeLike, ValueLike, operation::OperationLike};
 pub(crate) use read::op_ref;
 pub use read::*;
-pub use reshape::reshape_steps;
 
 use melior::ir::{BlockRef, OperationRef, Value};
 

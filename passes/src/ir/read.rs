@@ -46,13 +46,6 @@ pub fn result_number(v: V) -> usize {
 pub fn arg_number(v: V) -> usize {
     unsafe { mlirBlockArgumentGetArgNumber(v.to_raw()) as usize }
 }
-/// The op whose region a block argument belongs to.
-pub fn owner<'c>(v: V<'c>) -> Option<O<'c>> {
-    // Sound: asked of block arguments only, whose block has a parent op or none.
-    let parent =
-        v.is_block_argument().then(|| unsafe { mlirBlockGetParentOperation(mlirBlockArgumentGetOwner(v.to_raw())) })?;
-    (!parent.ptr.is_null()).then(|| op_ref(parent))
-}
 pub fn result<'c>(op: O<'c>, i: usize) -> V<'c> {
     value(unsafe { mlirOperationGetResult(op.to_raw(), i as isize) })
 }
@@ -91,6 +84,11 @@ pub fn blocks<'c>(op: O<'c>) -> Vec<Blk<'c>> {
     }
     found
 }
+/// First block of a region, or none if the region is empty.
+pub fn region_block<'c>(op: O<'c>, region: usize) -> Option<Blk<'c>> {
+    let first = unsafe { mlirRegionGetFirstBlock(mlirOperationGetRegion(op.to_raw(), region as isize)) };
+    (!first.ptr.is_null()).then(|| unsafe { BlockRef::from_raw(first) })
+}
 pub fn body<'c>(module: &Module<'c>) -> Blk<'c> {
     unsafe { BlockRef::from_raw(module.body().to_raw()) }
 }
@@ -99,10 +97,6 @@ pub fn arg<'c>(block: Blk<'c>, i: usize) -> V<'c> {
 }
 pub fn args<'c>(block: Blk<'c>) -> Vec<V<'c>> {
     (0..block.argument_count()).map(|i| arg(block, i)).collect()
-}
-/// Whether an op stands directly in this block.
-pub fn in_block<'c>(op: O<'c>, block: Blk<'c>) -> bool {
-    unsafe { mlirBlockEqual(mlirOperationGetBlock(op.to_raw()), block.to_raw()) }
 }
 /// Every use of a value as (user, operand number).
 pub fn uses<'c>(v: V<'c>) -> Vec<(O<'c>, usize)> {
@@ -115,11 +109,6 @@ pub fn uses<'c>(v: V<'c>) -> Vec<(O<'c>, usize)> {
         }
     }
     found
-}
-/// The op that an op is nested in.
-pub fn parent<'c>(op: O<'c>) -> Option<O<'c>> {
-    let raw = unsafe { mlirOperationGetParentOperation(op.to_raw()) };
-    (!raw.ptr.is_null()).then(|| op_ref(raw))
 }
 /// Every op nested in `op`, itself included, parents first.
 pub fn walk<'c>(op: O<'c>) -> Vec<O<'c>> {
@@ -204,13 +193,7 @@ pub fn bits(t: Type) -> u32 {
 }
 /// Bytes of one element in a buffer: a value never shares a byte with another.
 pub fn elem_bytes(t: Type) -> i64 {
-    let e = elem(t);
-    unsafe {
-        if mlirTypeIsAComplex(e.to_raw()) {
-            return 2 * elem_bytes(Type::from_raw(mlirComplexTypeGetElementType(e.to_raw())));
-        }
-    }
-    i64::from(bits(e).div_ceil(8))
+    i64::from(bits(elem(t)).div_ceil(8))
 }
 pub fn is_i1(t: Type) -> bool {
     int_bits(t) == Some(1)
@@ -224,6 +207,20 @@ pub fn is_bf16(t: Type) -> bool {
 
 pub fn attr<'c>(op: O<'c>, name: &str) -> Option<Attribute<'c>> {
     op.attribute(name).ok().map(|a| unsafe { Attribute::from_raw(a.to_raw()) })
+}
+/// Every attribute of an op, inherent ones too.
+pub fn attributes<'c>(op: O<'c>) -> Vec<(&'c str, Attribute<'c>)> {
+    unsafe {
+        (0..mlirOperationGetNumAttributes(op.to_raw()))
+            .map(|i| {
+                let a = mlirOperationGetAttribute(op.to_raw(), i);
+                let s = mlirIdentifierStr(a.name);
+                // The name is interned in the context, which outlives 'c.
+                let name = std::str::from_utf8_unchecked(std::slice::from_raw_parts(s.data.cast(), s.length));
+                (name, Attribute::from_raw(a.attribute))
+            })
+            .collect()
+    }
 }
 pub fn has_attr(op: O, name: &str) -> bool {
     op.has_attribute(name)
@@ -273,10 +270,6 @@ pub fn dict_get<'c>(a: Attribute<'c>, name: &str) -> Option<Attribute<'c>> {
         let found = mlirDictionaryAttrGetElementByName(a.to_raw(), melior::StringRef::new(name).to_raw());
         (!found.ptr.is_null()).then(|| Attribute::from_raw(found))
     }
-}
-/// Whether a dense elements attribute holds one value everywhere.
-pub fn dense_is_splat(a: Attribute) -> bool {
-    unsafe { mlirAttributeIsADenseElements(a.to_raw()) && mlirDenseElementsAttrIsSplat(a.to_raw()) }
 }
 /// The groups of expand_shape or collapse_shape.
 pub fn reassociation(op: O) -> Vec<Vec<usize>> {

@@ -1,1 +1,63 @@
-//! SPIR-V for Vulkan.
+//! SPIR-V for Vulkan: kernels as compute shaders, one module and one entry point each. Buffers are storage buffers of
+//! set 0, scalars a push-constant block.
+//!
+//! Device profiles are `specs/*.toml`. A profile's `requires.features` is what its kernels may use; an artifact
+//! requires of them what its kernels do use.
+
+pub mod binary;
+mod lower;
+mod serialize;
+mod values;
+
+pub use lower::LowerToSpirv;
+pub use values::SpirvValues;
+
+use melior::{Context, ir::Module};
+use std::collections::BTreeSet;
+use zml_format::Requires;
+use zmlc_passes::{
+    pass::{Pass, PassError},
+    spec::DeviceSpec,
+    target::{Binary, Target},
+};
+
+pub struct Vulkan;
+
+const SPECS: [&str; 1] = [include_str!("../specs/vulkan1.3.toml")];
+
+impl Target for Vulkan {
+    fn name(&self) -> &'static str {
+        "vulkan"
+    }
+    fn specs(&self) -> Vec<DeviceSpec> {
+        SPECS.iter().map(|text| DeviceSpec::parse(text).expect("a test reads every profile")).collect()
+    }
+    fn defaults(&self) -> &'static [&'static str] {
+        &["vulkan1.3"]
+    }
+    fn passes(&self) -> Vec<&'static dyn Pass> {
+        vec![&SpirvValues, &LowerToSpirv]
+    }
+    fn serialize<'c>(
+        &self,
+        context: &'c Context,
+        module: &Module<'c>,
+        spec: &DeviceSpec,
+    ) -> Result<Vec<Binary>, PassError> {
+        serialize::serialize(context, module, spec)
+    }
+    /// The profile's limits, and of its features those that the kernels use.
+    fn requires(&self, spec: &DeviceSpec, binaries: &[Binary]) -> Requires {
+        let used: BTreeSet<&str> = binaries.iter().flat_map(|b| required_features(&b.bytes)).collect();
+        let features = spec.requires.features.iter().filter(|f| used.contains(f.as_str())).cloned().collect();
+        Requires { features, ..spec.requires.clone() }
+    }
+    fn disassemble(&self, bytes: &[u8], _spec: &DeviceSpec) -> Result<String, PassError> {
+        binary::text(bytes)
+    }
+}
+
+/// The Vulkan features and extensions, by the specification's names, that a SPIR-V module needs; none if it does not load.
+pub fn required_features(spirv: &[u8]) -> Vec<&'static str> {
+    binary::load(spirv).map(|m| binary::capabilities::features(&m).into_iter().collect()).unwrap_or_default()
+}

@@ -1,0 +1,89 @@
+//! Corrections of what MLIR serialises, and what only the binary can say.
+//!
+//! - Capabilities and extensions: exactly those that the code uses.
+//! - Float additions, subtractions and multiplications are `NoContraction`: an implementation must not fuse what the
+//!   program did not write as `math.fma`.
+//! - Buffers are `NonWritable` or `NonReadable` where the plan says so, and `Restrict`: plan gives a kernel's buffers
+//!   disjoint bytes unless none of them is written.
+//! - A barrier orders storage buffers too where one is both read and written.
+//! - Float controls, where the profile asks for them.
+
+use super::{capabilities, code, id, reflect::Binding};
+use rspirv::{
+    dr::{Instruction, Module, Operand},
+    spirv::{Capability, Decoration, MemorySemantics, Op, Word},
+};
+use zml_format::Access;
+
+/// Declares what is used and no more. The error names a capability that is not known here.
+pub fn declare(module: &mut Module) -> Result<(), String> {
+    let used = capabilities::used(module)?;
+    let capability = |c: &Capability| Instruction::new(Op::Capability, None, None, vec![Operand::Capability(*c)]);
+    module.capabilities = used.iter().map(capability).collect();
+    module.extensions = capabilities::extensions(&used)
+        .into_iter()
+        .map(|e| Instruction::new(Op::Extension, None, None, vec![Operand::LiteralString(e.into())]))
+        .collect();
+    Ok(())
+}
+
+pub fn no_contraction(module: &mut Module) {
+    let results: Vec<Word> = code(module)
+        .filter(|i| matches!(i.class.opcode, Op::FAdd | Op::FSub | Op::FMul))
+        .filter_map(|i| i.result_id)
+        .collect();
+    for r in results {
+        decorate(module, r, Decoration::NoContraction);
+    }
+}
+
+/// `plan[i]` is the access to `bindings[i]`.
+pub fn buffers(module: &mut Module, bindings: &[Binding], plan: &[Access]) {
+    for (b, access) in bindings.iter().zip(plan) {
+        decorate(module, b.variable, Decoration::Restrict);
+        if !access.writes() {
+            decorate(module, b.variable, Decoration::NonWritable);
+        }
+        if !access.reads() {
+            decorate(module, b.variable, Decoration::NonReadable);
+        }
+    }
+}
+
+/// Adds storage buffers to what barriers order.
+pub fn barriers(module: &mut Module) {
+    let semantics: Vec<Word> = code(module)
+        .filter(|i| i.class.opcode == Op::ControlBarrier)
+        .filter_map(|i| i.operands.get(2).and_then(id_of_semantics))
+        .collect();
+    if semantics.is_empty() {
+        return;
+    }
+    // The constant may serve elsewhere: barriers get one of their own.
+    let Some(header) = module.header.as_mut() else { return };
+    let new = header.bound;
+    header.bound += 1;
+    let Some(at) = module.types_global_values.iter().position(|i| i.result_id == Some(semantics[0])) else { return };
+    let mut constant = module.types_global_values[at].clone();
+    constant.result_id = Some(new);
+    if let Some(Operand::LiteralBit32(bits)) = constant.operands.first_mut() {
+        *bits |= MemorySemantics::UNIFORM_MEMORY.bits();
+    }
+    module.types_global_values.insert(at + 1, constant);
+    for i in module.functions.iter_mut().flat_map(|f| &mut f.blocks).flat_map(|b| &mut b.instructions) {
+        if i.class.opcode == Op::ControlBarrier {
+            i.operands[2] = Operand::IdMemorySemantics(new);
+        }
+    }
+}
+fn id_of_semantics(o: &Operand) -> Option<Word> {
+    match o {
+        Operand::IdMemorySemantics(id) => Some(*id),
+        o => id(o),
+    }
+}
+
+fn decorate(module: &mut Module, target: Word, decoration: Decoration) {
+    let operands = vec![Operand::IdRef(target), Operand::Decoration(decoration)];
+    module.annotations.push(Instruction::new(Op::Decorate, None, None, operands));
+}

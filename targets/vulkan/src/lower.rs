@@ -1,0 +1,169 @@
+//! lower-to-spirv: each `gpu.module` gets a `spirv.module` inside, by MLIR's conversion.
+//!
+//! The kernels are converted in a module of their own (the conversion works on whole modules and this one holds the host
+//! program as well), then put back under their names. An index is 32 bits; a kernel with a buffer of more than 2^31 - 1
+//! elements gets 64.
+//!
+//! What MLIR's conversion leaves wrong and the serialised form can say is put right in [`crate::binary`]. Here: the
+//! version (update-vce writes the least one that the ops need, which does not allow storage buffers in an entry
+//! point's interface) and the semantics of atomics, which name no storage class.
+//!
+//! Invariants: every `gpu.module` holds one `spirv.module` with one entry point, of the same name.
+
+use crate::values::kernels;
+use melior::{
+    Context,
+    ir::{Attribute, Location, Module},
+};
+use zmlc_passes::{
+    context::run_pipeline,
+    ir::{
+        B, BlockLike, O, TypeLike, ValueLike, args, array, attr, block, body, dict_get, elements, name, ops, read,
+        rewrite::{clone_mapped, erase, move_to_end, remove_attr, set_attr},
+        walk,
+    },
+    pass::{Env, Pass, PassError},
+    spec::DeviceSpec,
+};
+
+pub struct LowerToSpirv;
+
+impl Pass for LowerToSpirv {
+    fn name(&self) -> &'static str {
+        "lower-to-spirv"
+    }
+    fn about(&self) -> &'static str {
+        "gpu, scf, arith, math and memref to the spirv dialect"
+    }
+    fn run<'c>(&self, context: &'c Context, module: &mut Module<'c>, env: Env) -> Result<(), PassError> {
+        let all = kernels(module);
+        let (wide, narrow): (Vec<O>, Vec<O>) = all.into_iter().partition(|g| is_wide(*g));
+        for (group, bits) in [(narrow, 32), (wide, 64)] {
+            if !group.is_empty() {
+                convert(context, &group, env.spec(), bits)?;
+            }
+        }
+        Ok(())
+    }
+    fn verify<'c>(&self, _context: &'c Context, module: &Module<'c>, _env: Env) -> Result<(), PassError> {
+        for g in kernels(module) {
+            let symbol = read::str_attr(g, "sym_name").unwrap_or_default();
+            let inner = ops(block(g, 0));
+            let entries: Vec<_> = inner
+                .iter()
+                .flat_map(|m| if name(*m) == "spirv.module" { ops(block(*m, 0)) } else { vec![] })
+                .filter(|op| name(*op) == "spirv.EntryPoint")
+                .map(|op| read::symbol_attr(op, "fn"))
+                .collect();
+            if inner.len() != 1 || entries != [Some(symbol)] {
+                return Err(PassError::Bug(format!("kernel {symbol} is not one spirv.module with that entry point")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether an index into one of the kernel's buffers can exceed 32 bits.
+fn is_wide(g: O) -> bool {
+    ops(block(g, 0)).into_iter().filter(|f| name(*f) == "gpu.func").flat_map(|f| args(block(f, 0))).any(|a| {
+        // A word may hold up to 16 elements, and offsets of parts are computed before the division.
+        a.r#type().is_mem_ref() && elements(a.r#type()).saturating_mul(16) > i64::from(i32::MAX)
+    })
+}
+
+fn convert<'c>(c: &'c Context, group: &[O<'c>], spec: &DeviceSpec, index: u32) -> Result<(), PassError> {
+    let mut scratch = Module::new(Location::unknown(c));
+    let home = body(&scratch);
+    let b = B::new(c, home);
+    let environment = environment(&b, spec)?;
+    set_attr(read::module_op(&scratch), "spirv.target_env", environment);
+    set_attr(read::module_op(&scratch), "gpu.container_module", b.unit());
+    for g in group {
+        let copy = clone_mapped(&b, *g, &mut Default::default());
+        for f in ops(block(copy, 0)).into_iter().filter(|f| name(*f) == "gpu.func") {
+            abi(&b, f)?;
+        }
+    }
+    let wide = if index == 64 { "{use-64bit-index=true}" } else { "" };
+    run_pipeline(
+        c,
+        &mut scratch,
+        &format!(
+            "builtin.module(convert-math-to-spirv,convert-gpu-to-spirv{wide},spirv.module(spirv-lower-abi-attrs,spirv-update-vce))"
+        ),
+    )?;
+    let made: Vec<O> = ops(body(&scratch)).into_iter().filter(|op| name(*op) == "spirv.module").collect();
+    if made.len() != group.len() {
+        return Err(PassError::Bug(format!("{} kernels became {} spirv modules", group.len(), made.len())));
+    }
+    for (g, m) in group.iter().zip(made) {
+        put_right(&b, m, spec)?;
+        for old in ops(block(*g, 0)).into_iter().rev() {
+            erase(old);
+        }
+        remove_attr(m, "sym_name");
+        move_to_end(m, block(*g, 0));
+        set_attr(*g, "targets", b.array(&[environment]));
+    }
+    Ok(())
+}
+
+/// Everything that a kernel may use. What it does use is declared in the binary and held against the profile there: a
+/// capability left out here makes MLIR store 8- and 16-bit elements as something else without a word.
+fn environment<'c>(b: &B<'c>, spec: &DeviceSpec) -> Result<Attribute<'c>, PassError> {
+    const CAPABILITIES: &str = "Shader, Int8, Int16, Int64, Float16, Float64, StorageBuffer8BitAccess, \
+        StorageBuffer16BitAccess, GroupNonUniform, GroupNonUniformVote, GroupNonUniformBallot, \
+        GroupNonUniformArithmetic, GroupNonUniformShuffle, GroupNonUniformShuffleRelative, AtomicFloat32AddEXT";
+    let limits = if spec.subgroup > 0 { format!("subgroup_size = {}", spec.subgroup) } else { String::new() };
+    let text = format!(
+        "#spirv.target_env<#spirv.vce<v{}, [{CAPABILITIES}], [SPV_EXT_shader_atomic_float_add]>, #spirv.resource_limits<{limits}>>",
+        version(spec)?
+    );
+    Ok(b.attr(&text))
+}
+/// The profile's option `spirv`: `1.5`.
+pub fn version(spec: &DeviceSpec) -> Result<&str, PassError> {
+    let v = spec.options.get("spirv").map_or("", String::as_str);
+    match v {
+        "1.4" | "1.5" | "1.6" => Ok(v),
+        _ => Err(PassError::Bug(format!("profile {}: the option spirv is `{v}`, not 1.4, 1.5 or 1.6", spec.name))),
+    }
+}
+
+/// Workgroup size and bindings, in the attributes that MLIR reads.
+fn abi<'c>(b: &B<'c>, f: O<'c>) -> Result<(), PassError> {
+    let symbol = read::str_attr(f, "sym_name").unwrap_or_default();
+    let bug = |what: &str| PassError::Bug(format!("kernel {symbol}: {what}"));
+    let size = read::i32s_attr(f, "known_block_size").ok_or_else(|| bug("no known_block_size"))?;
+    let sizes: Vec<String> = size.iter().map(ToString::to_string).collect();
+    let entry = b.attr(&format!("#spirv.entry_point_abi<workgroup_size = [{}]>", sizes.join(", ")));
+    set_attr(f, "spirv.entry_point_abi", entry);
+    let old = attr(f, "arg_attrs").map(array).unwrap_or_default();
+    let mut new = vec![];
+    for i in 0..block(f, 0).argument_count() {
+        let number = |key| old.get(i).and_then(|a| dict_get(*a, key)).and_then(read::int);
+        let (Some(set), Some(binding)) = (number("zml.set"), number("zml.binding")) else {
+            return Err(bug("a buffer without set and binding: assign-descriptors comes first"));
+        };
+        let at = b.attr(&format!("#spirv.interface_var_abi<({set}, {binding})>"));
+        new.push(b.dict(&[("spirv.interface_var_abi", at)]));
+    }
+    set_attr(f, "arg_attrs", b.array(&new));
+    Ok(())
+}
+
+fn put_right<'c>(b: &B<'c>, m: O<'c>, spec: &DeviceSpec) -> Result<(), PassError> {
+    let vce = attr(m, "vce_triple").map(|a| a.to_string()).unwrap_or_default();
+    let rest = vce.split_once(',').map(|(_, rest)| rest).ok_or_else(|| PassError::Bug(format!("vce `{vce}`")))?;
+    set_attr(m, "vce_triple", b.attr(&format!("#spirv.vce<v{},{rest}", version(spec)?)));
+    for op in walk(m) {
+        if name(op).starts_with("spirv.Atomic") || name(op).starts_with("spirv.EXT.Atomic") {
+            for semantics in ["semantics", "equal_semantics", "unequal_semantics"] {
+                if read::has_attr(op, semantics) {
+                    set_attr(op, semantics, b.attr("#spirv.memory_semantics<None>"));
+                }
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,104 @@
+//! Integer ops that SPIR-V or its conversion has for 32 bits alone, or not at all: bit counts, minimum and maximum
+//! through GLSL, shuffles of other widths.
+
+use super::{
+    rewrite::{Lanes, Rewrite},
+    scalar::Scalar,
+};
+use melior::ir::Type;
+use zmlc_passes::{
+    ir::{B, O, V, ValueLike, operand, read, result, results},
+    pass::PassError,
+};
+
+/// The op in other ops, or none if it may stay.
+pub fn op<'c>(b: &B<'c>, s: &Scalar<'c>, x: &[V<'c>]) -> Option<V<'c>> {
+    let pick = |predicate| Some(b.select(b.cmpi(predicate, x[0], x[1]), x[0], x[1]));
+    match s.name {
+        "arith.minsi" => pick("slt"),
+        "arith.maxsi" => pick("sgt"),
+        "arith.minui" => pick("ult"),
+        "arith.maxui" => pick("ugt"),
+        "arith.sitofp" if read::is_i1(s.from) => {
+            // The one bit is the sign.
+            let [minus, zero] = [-1.0, 0.0].map(|v| b.cfloat(s.to[0], v));
+            Some(b.select(x[0], minus, zero))
+        }
+        "math.absi" => {
+            let zero = b.cint(s.from, 0);
+            Some(b.select(b.cmpi("slt", x[0], zero), b.same("arith.subi", &[zero, x[0]]), x[0]))
+        }
+        "math.ctpop" => Some(population(b, x[0])),
+        // The ones below the lowest set bit.
+        "math.cttz" => {
+            let one = b.cint(s.from, 1);
+            let below = b.same("arith.xori", &[b.same("arith.subi", &[x[0], one]), x[0]]);
+            let trailing = b.same("arith.andi", &[below, b.same("arith.subi", &[x[0], one])]);
+            Some(population(b, trailing))
+        }
+        // The zeros that are left when the highest set bit is spread over all below it.
+        "math.ctlz" => {
+            let bits = read::bits(s.from);
+            let mut spread = x[0];
+            let mut by = 1;
+            while by < bits {
+                spread =
+                    b.same("arith.ori", &[spread, b.same("arith.shrui", &[spread, b.cint(s.from, i64::from(by))])]);
+                by *= 2;
+            }
+            let zeros = b.same("arith.xori", &[spread, b.cint(s.from, -1)]);
+            Some(population(b, zeros))
+        }
+        _ => None,
+    }
+}
+
+/// Set bits, by SPIR-V's 32-bit count.
+fn population<'c>(b: &B<'c>, x: V<'c>) -> V<'c> {
+    let (t, word) = (x.r#type(), b.i(32));
+    let count = |x| b.op1("spirv.BitCount", &[x], word, &[]);
+    match read::bits(t) {
+        32 => count(x),
+        64 => {
+            let high = b.same("arith.shrui", &[x, b.cint(t, 32)]);
+            let [low, high] = [x, high].map(|x| count(b.op1("arith.trunci", &[x], word, &[])));
+            b.op1("arith.extui", &[b.addi(low, high)], t, &[])
+        }
+        _ => b.op1("arith.trunci", &[count(b.op1("arith.extui", &[x], word, &[]))], t, &[]),
+    }
+}
+
+/// `gpu.shuffle` of any type through 32-bit words, which every device with subgroup shuffles has.
+pub fn shuffle<'c>(r: &mut Rewrite<'c>, b: &B<'c>, op: O<'c>) -> Result<(), PassError> {
+    let [offset, width] = [1, 2].map(|i| r.one(operand(op, i)));
+    let attributes = read::attributes(op);
+    let mut valid = None;
+    let mut word = |x: V<'c>| {
+        let y = results(b.op("gpu.shuffle", &[x, offset, width], &[x.r#type(), b.i1()], &attributes, vec![]));
+        valid = Some(y[1]);
+        y[0]
+    };
+    let lanes: Lanes = r.lanes(operand(op, 0)).into_iter().map(|x| shuffled(b, x, &mut word)).collect();
+    r.set(result(op, 0), lanes);
+    r.set(result(op, 1), valid.into_iter().collect());
+    Ok(())
+}
+fn shuffled<'c>(b: &B<'c>, x: V<'c>, word: &mut impl FnMut(V<'c>) -> V<'c>) -> V<'c> {
+    let t = x.r#type();
+    let bits = read::bits(t);
+    let int: Type = b.i(bits);
+    if bits == 32 {
+        return word(x);
+    }
+    let as_int = if read::is_float(t) { b.op1("arith.bitcast", &[x], int, &[]) } else { x };
+    let y = if bits < 32 {
+        let wide = word(b.op1("arith.extui", &[as_int], b.i(32), &[]));
+        b.op1("arith.trunci", &[wide], int, &[])
+    } else {
+        let high = b.same("arith.shrui", &[as_int, b.cint(int, 32)]);
+        let [low, high] = [as_int, high].map(|x| word(b.op1("arith.trunci", &[x], b.i(32), &[])));
+        let [low, high] = [low, high].map(|x| b.op1("arith.extui", &[x], int, &[]));
+        b.same("arith.ori", &[low, b.same("arith.shli", &[high, b.cint(int, 32)])])
+    };
+    if read::is_float(t) { b.op1("arith.bitcast", &[y], t, &[]) } else { y }
+}

@@ -1,0 +1,39 @@
+//! Kernels as emit leaves them, to SPIR-V: valid, with the capabilities that they use and no others, bound as planned,
+//! and right numbers on a device.
+
+mod support;
+
+use support::{build, fixture, root, spec, validate, validator};
+
+/// Every fixture that holds kernels of the common form.
+fn fixtures() -> Vec<(String, String)> {
+    let mut found = vec![];
+    for folder in ["kernels", "spirv"] {
+        let Ok(entries) = std::fs::read_dir(root().join("fixtures").join(folder)) else { continue };
+        for f in entries {
+            let name = f.expect("listed").file_name().into_string().expect("a plain name");
+            found.push((name.clone(), fixture(&format!("{folder}/{name}"))));
+        }
+    }
+    for name in ["widen_predicates/mask.mlir", "widen_predicates/workgroup.mlir", "assign_descriptors/bind.mlir"] {
+        found.push((name.into(), fixture(name)));
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn every_fixture_validates() {
+    let tool = validator();
+    let mut subgroups = spec();
+    subgroups.subgroup = 32;
+    for (name, text) in fixtures() {
+        let built = build(&text, &subgroups).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert!(!built.binaries.is_empty(), "{name}");
+        for b in &built.binaries {
+            if let Some(tool) = &tool {
+                validate(tool, b);
+            }
+        }
+    }
+}
