@@ -7,12 +7,14 @@
 pub mod assign_descriptors;
 pub mod context;
 pub mod emit;
+pub mod fuse;
 pub mod ir;
 pub mod kernel_abi;
 pub mod kernels;
 pub mod legalize;
 pub mod llvm;
 pub mod pass;
+pub mod simplify;
 pub mod spec;
 pub mod target;
 pub mod widen_predicates;

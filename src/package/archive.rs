@@ -6,6 +6,7 @@ use crate::{
     content::Model,
     elf,
     error::{At, PackageError},
+    sbom::Sbom,
     stage,
     tar::{self, Content, Tree},
 };
@@ -13,6 +14,9 @@ use std::{
     io::Write,
     path::{Path, PathBuf},
 };
+
+/// Where an archive has its SBOM.
+pub(crate) const SBOM: &str = "sbom.cdx.json";
 
 /// Files from this size on are stored as they are: weights do not shrink, and are to be read back fast.
 pub(crate) const STORE_FROM: u64 = 16 << 20;
@@ -49,21 +53,30 @@ pub fn archive(plan: &ArchivePlan, out: &Path) -> Result<ArchiveReport, PackageE
     elf::read(&plan.runtime)?;
     let mut tree = Tree::default();
     let mut stored = Tree::default();
+    let mut sbom = Sbom::default();
     tree.executable("bin/zml-run", Content::file(&plan.runtime)?)?;
+    sbom.runtime("bin/zml-run", &plan.runtime)?;
     tree.directory("lib")?;
     for library in &plan.libraries {
         elf::read(library)?;
-        tree.file(&format!("lib/{}", file_name(library)?), Content::file(library)?)?;
+        let path = format!("lib/{}", file_name(library)?);
+        tree.file(&path, Content::file(library)?)?;
+        sbom.library(&path, library)?;
     }
     for license in &plan.licenses {
         tree.file(&format!("LICENSES/{}", file_name(license)?), Content::file(license)?)?;
     }
-    tree.file(&format!("model/{}", model.file_name), Content::file(&model.path)?)?;
+    let artifact = format!("model/{}", model.file_name);
+    tree.file(&artifact, Content::file(&model.path)?)?;
+    sbom.model(&artifact, &model)?;
     for (name, path) in model.weights(&plan.weights)? {
+        let inside = format!("model/{name}");
+        sbom.weights(&inside, &path)?;
         let content = Content::file(path)?;
         let part = if content.bytes() < STORE_FROM { &mut tree } else { &mut stored };
-        part.file_alone(&format!("model/{name}"), content)?;
+        part.file_alone(&inside, content)?;
     }
+    tree.file(SBOM, Content::Bytes(sbom.document(&model, plan.mtime)))?;
     let mut files: Vec<String> = tree.paths().chain(stored.paths()).map(String::from).collect();
     files.sort();
     let unpacked = tree.bytes() + stored.bytes();

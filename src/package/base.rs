@@ -4,6 +4,7 @@
 //! RPATHs are not followed: they name folders of the machine that linked, not of the image.
 
 use crate::{
+    dpkg::{self, Owner},
     elf::{self, Elf, Machine},
     error::PackageError,
 };
@@ -53,6 +54,7 @@ pub struct BaseFiles {
     names: Vec<String>,
     machine: Option<Machine>,
     interpreter: Option<String>,
+    owners: BTreeMap<String, Owner>,
 }
 
 /// What a host's GPU driver needs from an image, whatever else is in it: the driver is mounted in, its C library is not.
@@ -86,6 +88,7 @@ impl BaseFiles {
                 base.files.insert(inside.into(), here);
             }
         }
+        base.add_owners(search);
         Ok(base)
     }
 
@@ -98,7 +101,18 @@ impl BaseFiles {
     ) -> Result<Self, PackageError> {
         let mut more = BaseFiles { names: below.names.clone(), machine: below.machine, ..Self::default() };
         more.add_closure(names.iter().map(|n| (*n).to_string()).collect(), for_whom, search)?;
+        more.add_owners(search);
         Ok(more)
+    }
+
+    /// Finds the packages that files come from, and adds what they say of their licences.
+    fn add_owners(&mut self, search: &Search) {
+        self.owners = dpkg::owners(&search.root, self.files.keys().map(String::as_str));
+        for owner in self.owners.values() {
+            if let Some(copyright) = &owner.copyright {
+                self.files.insert(format!("usr/share/doc/{}/copyright", owner.package), copyright.clone());
+            }
+        }
     }
 
     fn add_closure(&mut self, names: Vec<String>, needed_by: &Path, search: &Search) -> Result<(), PackageError> {
@@ -114,6 +128,10 @@ impl BaseFiles {
             self.names.push(name);
         }
         Ok(())
+    }
+
+    pub(crate) fn owner(&self, inside: &str) -> Option<&Owner> {
+        self.owners.get(inside)
     }
 
     /// The dynamic linker is executed; libraries are only read.
@@ -140,7 +158,7 @@ mod tests {
             assert_eq!(names.iter().filter(|x| **x == n).count(), 1, "{names:?}");
         }
         assert_eq!(names.iter().filter(|n| n.starts_with("ld-linux")).count(), 1, "{names:?}");
-        assert!(!names.iter().any(|n| n.contains("sh")), "{names:?}");
+        assert!(!names.contains(&"sh"), "{names:?}");
     }
 
     #[test]

@@ -7,7 +7,8 @@ use crate::{
     content::Model,
     elf::{self, Machine},
     error::PackageError,
-    layout::{Image, Layer, LayoutReader, LayoutWriter, platform},
+    layout::{Image, Layer, LayoutReader, LayoutWriter, digest, platform},
+    sbom::{self, Sbom},
     stage::{self, Folder},
     tar::{Content, Tree},
 };
@@ -92,9 +93,9 @@ const VULKAN_LOADER: &str = "libvulkan.so.1";
 pub fn oci(plan: &ImagePlan, dir: &Path) -> Result<ImageReport, PackageError> {
     let folder = Folder::beside(dir)?;
     let layout = LayoutWriter::create(folder.path())?;
-    let (mut descriptor, report) = image(plan, &layout)?;
+    let (mut descriptor, sbom, report) = image(plan, &layout)?;
     name(&mut descriptor, plan);
-    layout.index(&index(vec![descriptor]))?;
+    layout.index(&index(vec![descriptor, sbom]))?;
     publish(folder)?;
     Ok(report)
 }
@@ -105,9 +106,11 @@ pub fn oci_index(plans: &[ImagePlan], dir: &Path) -> Result<Vec<ImageReport>, Pa
     let folder = Folder::beside(dir)?;
     let layout = LayoutWriter::create(folder.path())?;
     let mut descriptors = Vec::new();
+    let mut sboms = Vec::new();
     let mut reports: Vec<ImageReport> = Vec::new();
     for plan in plans {
-        let (descriptor, report) = image(plan, &layout)?;
+        let (descriptor, sbom, report) = image(plan, &layout)?;
+        sboms.push(sbom);
         if reports.iter().any(|r| r.platform == report.platform) {
             return Err(PackageError::Twice(report.platform));
         }
@@ -116,7 +119,8 @@ pub fn oci_index(plans: &[ImagePlan], dir: &Path) -> Result<Vec<ImageReport>, Pa
     }
     let mut descriptor = layout.json(MediaType::ImageIndex, index(descriptors))?;
     name(&mut descriptor, first);
-    layout.index(&index(vec![descriptor]))?;
+    sboms.insert(0, descriptor);
+    layout.index(&index(sboms))?;
     publish(folder)?;
     Ok(reports)
 }
@@ -141,8 +145,8 @@ pub(crate) fn index(manifests: Vec<Descriptor>) -> ImageIndex {
         .expect("complete")
 }
 
-/// Writes blobs and manifest of one image.
-fn image(plan: &ImagePlan, layout: &LayoutWriter) -> Result<(Descriptor, ImageReport), PackageError> {
+/// Writes blobs and manifest of one image, and its SBOM as an artifact that refers to it.
+fn image(plan: &ImagePlan, layout: &LayoutWriter) -> Result<(Descriptor, Descriptor, ImageReport), PackageError> {
     let model = Model::open(&plan.artifact)?;
     let machine = elf::read(&plan.runtime)?.machine;
     let below = match &plan.base {
@@ -165,7 +169,8 @@ fn image(plan: &ImagePlan, layout: &LayoutWriter) -> Result<(Descriptor, ImageRe
     }
     let mut diff_ids = Vec::new();
     let mut history = Vec::new();
-    for (title, tree) in layers(plan, &model, below.is_some())? {
+    let mut sbom = Sbom::default();
+    for (title, tree) in layers(plan, &model, below.is_some(), &mut sbom)? {
         let large = title == "weights" && tree.bytes() >= STORE_FROM;
         let compression = if large { Compression::None } else { plan.compression };
         let Layer { mut descriptor, diff_id, unpacked } = layout.layer(&tree, plan.mtime, compression)?;
@@ -203,22 +208,54 @@ fn image(plan: &ImagePlan, layout: &LayoutWriter) -> Result<(Descriptor, ImageRe
         .build()
         .expect("complete");
     let mut descriptor = layout.json(MediaType::ImageManifest, manifest)?;
+    let sbom = attach_sbom(layout, &descriptor, &sbom.document(&model, plan.mtime), plan.mtime)?;
     descriptor.set_platform(Some(platform(machine.oci())));
     let report = ImageReport {
         digest: descriptor.digest().to_string(),
         platform: format!("linux/{}", machine.oci()),
         layers: reports,
     };
-    Ok((descriptor, report))
+    Ok((descriptor, sbom, report))
+}
+
+/// An artifact manifest (image-spec, "Guidelines for Artifact Usage") whose subject is the image.
+fn attach_sbom(
+    layout: &LayoutWriter,
+    subject: &Descriptor,
+    document: &[u8],
+    mtime: u64,
+) -> Result<Descriptor, PackageError> {
+    let kind = MediaType::Other(sbom::MEDIA_TYPE.into());
+    let empty = layout.json(MediaType::EmptyJSON, serde_json::json!({}))?;
+    let digest = digest(&layout.raw(document)?);
+    let manifest = ImageManifestBuilder::default()
+        .schema_version(2u32)
+        .media_type(MediaType::ImageManifest)
+        .artifact_type(kind.clone())
+        .config(empty)
+        .layers(vec![Descriptor::new(kind.clone(), document.len() as u64, digest)])
+        .subject(subject.clone())
+        .annotations(HashMap::from([(CREATED.to_string(), rfc3339(mtime))]))
+        .build()
+        .expect("complete");
+    let mut descriptor = layout.json(MediaType::ImageManifest, manifest)?;
+    descriptor.set_artifact_type(Some(kind));
+    Ok(descriptor)
 }
 
 /// Our layers, those that change least first. On another image `/bin` and `/lib` may be links, so nothing goes there.
-fn layers(plan: &ImagePlan, model: &Model, on_image: bool) -> Result<Vec<(&'static str, Tree)>, PackageError> {
+fn layers(
+    plan: &ImagePlan,
+    model: &Model,
+    on_image: bool,
+    sbom: &mut Sbom,
+) -> Result<Vec<(&'static str, Tree)>, PackageError> {
     let mut layers = Vec::new();
-    let from = |files: &BaseFiles| -> Result<Tree, PackageError> {
+    let mut from = |files: &BaseFiles| -> Result<Tree, PackageError> {
         let mut tree = Tree::default();
         for (inside, here) in files.files() {
             let content = Content::file(here)?;
+            sbom.system(inside, here, files.owner(inside))?;
             if files.is_interpreter(inside) { tree.executable(inside, content)? } else { tree.file(inside, content)? }
         }
         Ok(tree)
@@ -238,16 +275,21 @@ fn layers(plan: &ImagePlan, model: &Model, on_image: bool) -> Result<Vec<(&'stat
     let mut runtime = Tree::default();
     let bin = if on_image { "usr/bin/zml-run" } else { "bin/zml-run" };
     runtime.executable(bin, Content::file(&plan.runtime)?)?;
+    sbom.runtime(bin, &plan.runtime)?;
     for license in &plan.licenses {
         runtime.file(&format!("usr/share/doc/zml/{}", file_name(license)?), Content::file(license)?)?;
     }
     layers.push(("runtime", runtime));
     let mut kernels = Tree::default();
-    kernels.file(&format!("model/{}", model.file_name), Content::file(&model.path)?)?;
+    let artifact = format!("model/{}", model.file_name);
+    kernels.file(&artifact, Content::file(&model.path)?)?;
+    sbom.model(&artifact, model)?;
     layers.push(("model", kernels));
     let mut weights = Tree::default();
     for (name, path) in model.weights(&plan.weights)? {
-        weights.file(&format!("model/{name}"), Content::file(path)?)?;
+        let inside = format!("model/{name}");
+        sbom.weights(&inside, &path)?;
+        weights.file(&inside, Content::file(path)?)?;
     }
     if !weights.is_empty() {
         layers.push(("weights", weights));
@@ -330,7 +372,7 @@ fn driver_capabilities(model: &Model) -> Option<&'static str> {
 }
 
 /// `1970-01-01T00:00:00Z`, by the civil calendar.
-fn rfc3339(seconds: u64) -> String {
+pub(crate) fn rfc3339(seconds: u64) -> String {
     let (mut days, rest) = (seconds / 86_400, seconds % 86_400);
     let leap = |y: u64| y.is_multiple_of(4) && (!y.is_multiple_of(100) || y.is_multiple_of(400));
     let mut year = 1970;

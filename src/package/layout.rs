@@ -225,6 +225,13 @@ impl LayoutReader {
         self.collect(&self.index, &mut images, 0)?;
         Ok(images)
     }
+    /// Manifests at the top of the layout that are no images: SBOMs and the like.
+    pub(crate) fn artifacts(&self) -> Result<Vec<ImageManifest>, PackageError> {
+        let manifests = self.index.manifests().iter().filter(|d| *d.media_type() == MediaType::ImageManifest);
+        let all: Result<Vec<ImageManifest>, _> = manifests.map(|d| self.json(d)).collect();
+        Ok(all?.into_iter().filter(|m| *m.config().media_type() != MediaType::ImageConfig).collect())
+    }
+
     fn collect(&self, index: &ImageIndex, into: &mut Vec<Image>, depth: usize) -> Result<(), PackageError> {
         if index.schema_version() != 2 {
             return Err(self.bad(format!("index schema version {}, not 2", index.schema_version())));

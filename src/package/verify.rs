@@ -36,6 +36,11 @@ pub fn check_layout(dir: &Path) -> Result<LayoutSummary, PackageError> {
     for image in &images {
         check_image(&layout, image)?;
     }
+    for artifact in layout.artifacts()? {
+        for d in artifact.layers().iter().chain([artifact.config()]) {
+            layout.open_blob(d)?.finish()?;
+        }
+    }
     let images = images
         .iter()
         .map(|i| {

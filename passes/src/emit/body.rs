@@ -55,6 +55,25 @@ fn int_range(v: V, depth: u32) -> (i64, i64) {
     }
 }
 
+/// If `op` adds a product that nothing else needs to an accumulator: both factors and the accumulator, for `math.fma`.
+/// This is the only place where rounding is left out, so it is the same on every target.
+fn contraction<'c>(op: O<'c>) -> Option<[V<'c>; 3]> {
+    if name(op) != "arith.addf" || !matches!(bits(result(op, 0).r#type()), 32 | 64) {
+        return None;
+    }
+    let (x, y) = (operand(op, 0), operand(op, 1));
+    let (product, accumulator) = if x.is_block_argument() { (y, x) } else { (x, y) };
+    let mul = def(product).filter(|m| name(*m) == "arith.mulf" && uses(product).len() == 1)?;
+    let inside = accumulator.is_block_argument() && uses(accumulator).len() == 1;
+    let nest = if inside { owner(accumulator)? } else { return None };
+    let inputs = match name(nest) {
+        "linalg.generic" => i32s_attr(nest, "operandSegmentSizes")?[0] as usize,
+        "linalg.reduce" => nest.operand_count() / 2,
+        _ => return None,
+    };
+    (arg_number(accumulator) >= inputs).then(|| [operand(mul, 0), operand(mul, 1), accumulator])
+}
+
 impl<'c> Em<'c> {
     /// The body of `nest` at `loops`, once for each lane of loops or inputs: results by accumulator, then lane.
     /// With `accumulators` (by accumulator, then lane) lane k continues from its own.
@@ -166,6 +185,14 @@ impl<'c> Em<'c> {
         (name(*last), operands.into_iter().map(|x| self.scalar(b, x)).collect())
     }
     fn rebuild(&mut self, b: &B<'c>, op: O<'c>, map: &mut Scalars<'c>, loops: &[Ix]) {
+        if name(op) == "arith.mulf" && matches!(uses(result(op, 0))[..], [(add, _)] if contraction(add).is_some()) {
+            return;
+        }
+        if let Some(factors) = contraction(op) {
+            let all = factors.map(|x| self.get(b, map, x)).map(|x| self.scalar(b, x));
+            map.insert(key(result(op, 0)), Scalar::Value(b.same("math.fma", &all)));
+            return;
+        }
         let operands: Vec<Scalar> =
             operands(op).into_iter().filter(|x| !is_tensor(x.r#type())).map(|x| self.get(b, map, x)).collect();
         if let Some(e) = self.symbolic(op, &operands, loops) {

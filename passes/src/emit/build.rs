@@ -30,8 +30,8 @@ pub struct Em<'c> {
     scopes: Vec<Scope<'c>>,
     /// Flat memref of each tensor that lives in memory, by value.
     pub buffers: HashMap<usize, V<'c>>,
-    /// Values that the emitter has computed itself: a value at one index.
-    pub heroes: HashMap<(usize, Vec<Ix>), Lanes<'c>>,
+    /// Values that the emitter has computed itself and that are read only at the one index that goes with them.
+    pub heroes: HashMap<usize, (Vec<Ix>, Lanes<'c>)>,
 }
 
 impl<'c> Em<'c> {
@@ -46,19 +46,27 @@ impl<'c> Em<'c> {
             heroes: HashMap::new(),
         }
     }
-    pub fn recall(&self, value: V<'c>, at: &[Ix]) -> Option<Lanes<'c>> {
+    /// What is known of `value` at `at`.
+    pub fn recall(&mut self, value: V<'c>, at: &[Ix]) -> Option<Lanes<'c>> {
+        if let Some((index, lanes)) = self.heroes.get(&key(value)) {
+            let (index, lanes) = (index.clone(), lanes.clone());
+            // A hero of many lanes may be asked for one of them.
+            let lane = (lanes.len() > 1 && at.iter().all(|i| self.ix.lanes(*i) == 1)).then(|| {
+                (0..lanes.len()).find(|k| index.iter().zip(at).all(|(i, j)| self.ix.at_lane(*i, *k as i64) == *j))
+            });
+            return Some(match lane.flatten() {
+                Some(k) => vec![lanes[k]],
+                None => lanes,
+            });
+        }
         let k = (key(value), at.to_vec());
-        self.heroes.get(&k).or_else(|| self.scopes.iter().rev().find_map(|s| s.values.get(&k))).cloned()
+        self.scopes.iter().rev().find_map(|s| s.values.get(&k)).cloned()
     }
     pub fn remember(&mut self, value: V<'c>, at: &[Ix], lanes: &Lanes<'c>) {
         self.scope().values.insert((key(value), at.to_vec()), lanes.clone());
     }
     fn scope(&mut self) -> &mut Scope<'c> {
         self.scopes.last_mut().expect("the kernel's own scope stays")
-    }
-    /// Forgets what was computed from workgroup memory or buffers that have changed since.
-    pub fn forget_values(&mut self) {
-        self.scopes.iter_mut().for_each(|s| s.values.clear());
     }
     /// What `f` emits goes into a region of its own.
     pub fn scoped<T>(&mut self, f: impl FnOnce(&mut Self) -> T) -> T {

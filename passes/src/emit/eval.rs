@@ -247,9 +247,8 @@ impl<'c> Em<'c> {
         }
         let mut condition = self.inside(b, &bounds);
         let mut from = vec![];
-        for d in 0..at.len() {
-            let i = self.ix.add_constant(at[d], -slice.offsets[d]);
-            let stride = slice.strides[d];
+        for (d, (index, stride)) in at.iter().zip(slice.strides.iter().copied()).enumerate() {
+            let i = self.ix.add_constant(*index, -slice.offsets[d]);
             if stride > 1 {
                 // Adding a multiple of the stride keeps the dividend of a remainder non-negative before the check.
                 let before = (slice.offsets[d] + stride - 1) / stride * stride;

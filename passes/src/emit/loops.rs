@@ -7,10 +7,11 @@
 //! the rest one element each.
 
 use super::{
-    build::{Em, Lanes},
+    build::Em,
     index::Ix,
     kernel::{Dispatch, Frame, Launch, kernel},
     nest::Nest,
+    output::{Item, items, write},
 };
 use crate::{ir::*, pass::PassError, spec::DeviceSpec};
 
@@ -21,32 +22,16 @@ struct Section<'c> {
     /// Neighbours that a thread takes.
     run: i64,
 }
-/// What of a result is written.
-struct Item<'c> {
-    result: usize,
-    shape: Vec<i64>,
-    /// The update into the buffer of an argument, if that is all.
-    update: Option<O<'c>>,
-}
 impl Section<'_> {
     fn threads(&self) -> i64 {
         self.elements / self.run + self.elements % self.run
     }
 }
 
-/// A result that is an argument's buffer with a window of it replaced: only the window is written.
-fn in_place<'c>(d: &Dispatch<'c>, i: usize) -> Option<O<'c>> {
-    let op = def(d.results[i]).filter(|op| name(*op) == "zml.dynamic_update_slice")?;
-    (key(d.args[d.alias[i]?]) == key(operand(op, 0))).then_some(op)
-}
-
 pub fn emit<'c>(b: &B<'c>, d: &Dispatch<'c>, spec: &DeviceSpec) -> Result<Launch, PassError> {
     let mut sections: Vec<Section> = vec![];
-    for i in 0..d.results.len() {
-        let update = in_place(d, i);
-        let shape = shape(update.map_or(d.results[i], |op| operand(op, 1)).r#type());
-        let elements = shape.iter().product();
-        let item = Item { result: i, shape, update };
+    for item in items(d) {
+        let elements = item.elements();
         match sections.iter_mut().find(|s| s.elements == elements) {
             Some(s) => s.items.push(item),
             None => sections.push(Section { elements, items: vec![item], run: 1 }),
@@ -91,7 +76,7 @@ fn section<'c>(em: &mut Em<'c>, b: &B<'c>, d: &Dispatch<'c>, frame: &Frame<'c>, 
             let at = em.ix.scale(number, run);
             let lane = em.ix.lane(run);
             let at = em.ix.add(at, lane);
-            write(em, b, d, frame, s, at);
+            write(em, b, d, frame, &s.items.iter().collect::<Vec<_>>(), at);
         };
         if rest == 0 {
             return vector(em, b);
@@ -108,35 +93,14 @@ fn section<'c>(em: &mut Em<'c>, b: &B<'c>, d: &Dispatch<'c>, frame: &Frame<'c>, 
             },
             |em, b| {
                 let at = em.ix.add_constant(number, full * run - full);
-                write(em, b, d, frame, s, at);
+                write(em, b, d, frame, &s.items.iter().collect::<Vec<_>>(), at);
                 vec![]
             },
         );
     });
 }
-/// The elements at flat position `at`: all are computed before the first is stored, since a result may lie in the
-/// buffer of an argument.
-fn write<'c>(em: &mut Em<'c>, b: &B<'c>, d: &Dispatch<'c>, frame: &Frame<'c>, s: &Section<'c>, at: Ix) {
-    let all: Vec<(usize, Ix, Lanes)> = s
-        .items
-        .iter()
-        .map(|item| {
-            let index = em.ix.delinear(at, &item.shape);
-            let result = d.results[item.result];
-            let Some(op) = item.update else { return (item.result, at, em.eval(b, result, &index)) };
-            let lanes = em.eval(b, operand(op, 1), &index);
-            let starts = em.update_starts(b, op);
-            let to: Vec<Ix> = starts.iter().zip(&index).map(|(s, i)| em.ix.add(*s, *i)).collect();
-            (item.result, em.ix.linear(&to, &shape(result.r#type())), lanes)
-        })
-        .collect();
-    for (i, at, lanes) in all {
-        em.store(b, frame.outs[i], at, &lanes);
-    }
-}
-
 /// Work of one element in ops, an expanded function counted as twelve; serial loops are counted once.
-fn cost(d: &Dispatch) -> i64 {
+pub fn cost(d: &Dispatch) -> i64 {
     let inner = d.ops.iter().flat_map(|op| walk(*op));
     inner.map(|op| if name(op).starts_with("math.") { 12 } else { 1 }).sum()
 }

@@ -11,11 +11,14 @@
 mod body;
 mod build;
 mod check;
+mod combine;
 mod eval;
 mod index;
 mod kernel;
 mod loops;
 mod nest;
+mod output;
+mod reduce;
 
 use crate::{
     ir::*,
@@ -44,7 +47,8 @@ impl Pass for Emit {
             check::check(&d)?;
             let b = B::before(context, op);
             let launch = match d.hero {
-                "loop" | "reduce" | "matmul" => loops::emit(&b, &d, spec)?,
+                "loop" | "matmul" => loops::emit(&b, &d, spec)?,
+                "reduce" => reduce::emit(&b, &d, spec)?,
                 other => return Err(PassError::Bug(format!("{}: there is no hero `{other}`", d.name))),
             };
             launches.insert(d.name, launch);

@@ -8,6 +8,7 @@
 mod build;
 mod generic;
 pub mod read;
+mod reshape;
 pub mod rewrite;
 
 pub use build::B;
@@ -15,6 +16,7 @@ pub use generic::{Generic, map_attr};
 pub use melior::ir::{AttributeLike, BlockLike, TypeLike, ValueLike, operation::OperationLike};
 pub(crate) use read::op_ref;
 pub use read::*;
+pub use reshape::reshape_steps;
 
 use melior::ir::{BlockRef, OperationRef, Value};
 

@@ -46,6 +46,13 @@ pub fn result_number(v: V) -> usize {
 pub fn arg_number(v: V) -> usize {
     unsafe { mlirBlockArgumentGetArgNumber(v.to_raw()) as usize }
 }
+/// The op whose region a block argument belongs to.
+pub fn owner<'c>(v: V<'c>) -> Option<O<'c>> {
+    // Sound: asked of block arguments only, whose block has a parent op or none.
+    let parent =
+        v.is_block_argument().then(|| unsafe { mlirBlockGetParentOperation(mlirBlockArgumentGetOwner(v.to_raw())) })?;
+    (!parent.ptr.is_null()).then(|| op_ref(parent))
+}
 pub fn result<'c>(op: O<'c>, i: usize) -> V<'c> {
     value(unsafe { mlirOperationGetResult(op.to_raw(), i as isize) })
 }
@@ -98,6 +105,10 @@ pub fn arg<'c>(block: Blk<'c>, i: usize) -> V<'c> {
 pub fn args<'c>(block: Blk<'c>) -> Vec<V<'c>> {
     (0..block.argument_count()).map(|i| arg(block, i)).collect()
 }
+/// Whether an op stands directly in this block.
+pub fn in_block<'c>(op: O<'c>, block: Blk<'c>) -> bool {
+    unsafe { mlirBlockEqual(mlirOperationGetBlock(op.to_raw()), block.to_raw()) }
+}
 /// Every use of a value as (user, operand number).
 pub fn uses<'c>(v: V<'c>) -> Vec<(O<'c>, usize)> {
     let mut found = vec![];
@@ -109,6 +120,11 @@ pub fn uses<'c>(v: V<'c>) -> Vec<(O<'c>, usize)> {
         }
     }
     found
+}
+/// The op that an op is nested in.
+pub fn parent<'c>(op: O<'c>) -> Option<O<'c>> {
+    let raw = unsafe { mlirOperationGetParentOperation(op.to_raw()) };
+    (!raw.ptr.is_null()).then(|| op_ref(raw))
 }
 /// Every op nested in `op`, itself included, parents first.
 pub fn walk<'c>(op: O<'c>) -> Vec<O<'c>> {
@@ -193,7 +209,13 @@ pub fn bits(t: Type) -> u32 {
 }
 /// Bytes of one element in a buffer: a value never shares a byte with another.
 pub fn elem_bytes(t: Type) -> i64 {
-    i64::from(bits(elem(t)).div_ceil(8))
+    let e = elem(t);
+    unsafe {
+        if mlirTypeIsAComplex(e.to_raw()) {
+            return 2 * elem_bytes(Type::from_raw(mlirComplexTypeGetElementType(e.to_raw())));
+        }
+    }
+    i64::from(bits(e).div_ceil(8))
 }
 pub fn is_i1(t: Type) -> bool {
     int_bits(t) == Some(1)
@@ -270,6 +292,10 @@ pub fn dict_get<'c>(a: Attribute<'c>, name: &str) -> Option<Attribute<'c>> {
         let found = mlirDictionaryAttrGetElementByName(a.to_raw(), melior::StringRef::new(name).to_raw());
         (!found.ptr.is_null()).then(|| Attribute::from_raw(found))
     }
+}
+/// Whether a dense elements attribute holds one value everywhere.
+pub fn dense_is_splat(a: Attribute) -> bool {
+    unsafe { mlirAttributeIsADenseElements(a.to_raw()) && mlirDenseElementsAttrIsSplat(a.to_raw()) }
 }
 /// The groups of expand_shape or collapse_shape.
 pub fn reassociation(op: O) -> Vec<Vec<usize>> {

@@ -1,11 +1,7 @@
 //! Reads and writes at computed places: gather, dynamic_slice, dynamic_update_slice. Starts are clamped as the
 //! specification says, in their own integer type so that no value of an unsigned one is taken for negative.
 
-use super::{
-    lower::Cx,
-    shape::{reshape_to, slice_static},
-    value::Val,
-};
+use super::{lower::Cx, shape::slice_static, value::Val};
 use crate::ir::{B, V, ValueLike, elem, shape};
 use zmlc_import::tree::{DType, GatherDims};
 
@@ -118,7 +114,7 @@ pub(super) fn component<'c>(b: &B<'c>, indices: V<'c>, dims: &GatherDims, k: usi
     let one = if extents[at] == 1 { indices } else { slice_static(b, indices, &starts, &sizes, &vec![1; sizes.len()]) };
     let mut without = extents;
     without.remove(at);
-    reshape_to(b, one, &without)
+    b.reshape(one, &without)
 }
 pub(super) fn gather<'c>(cx: &Cx<'_, '_, 'c>, dims: &GatherDims, sizes: &[i64]) -> Val<'c> {
     let (b, out, from) = (&cx.b, cx.out_shape(), cx.shape(0));

@@ -3,7 +3,7 @@
 
 use super::{
     lower::Cx,
-    shape::{broadcast, reshape_to, slice_static},
+    shape::{broadcast, slice_static},
     value::{Val, splat_of},
 };
 use crate::ir::{B, V, ValueLike, elem, is_float, result, shape};
@@ -106,8 +106,8 @@ fn spread<'c>(b: &B<'c>, x: V<'c>, interior: &[i64], value: impl FnOnce(&B<'c>) 
         }
         merged.push(n * (1 + i));
     }
-    let x = grow(b, reshape_to(b, x, &split), &vec![0; split.len()], &high, value);
-    edges(b, reshape_to(b, x, &merged), &vec![0; from.len()], interior)
+    let x = grow(b, b.reshape(x, &split), &vec![0; split.len()], &high, value);
+    edges(b, b.reshape(x, &merged), &vec![0; from.len()], interior)
 }
 /// With a value known only at run time: pads with zeros, then replaces what is not an element.
 fn choose<'c>(b: &B<'c>, x: V<'c>, with: V<'c>, p: &Padding, out: &[i64]) -> V<'c> {

@@ -5,7 +5,7 @@ use super::{
     value::{Val, splat_of},
 };
 use crate::ir::{B, V, ValueLike, elem, shape as extents_of};
-use melior::ir::{Attribute, attribute::DenseElementsAttribute};
+use melior::ir::attribute::DenseElementsAttribute;
 
 /// A generic that yields its input: dimension i of `x` follows loop `of[i]`.
 pub(super) fn copy<'c>(b: &B<'c>, x: V<'c>, shape: &[i64], of: &[usize]) -> V<'c> {
@@ -25,12 +25,17 @@ pub(super) fn broadcast<'c>(b: &B<'c>, x: V<'c>, out: &[i64], dims: &[u64]) -> V
         let t = b.tensor(out, elem(x.r#type()));
         return b.constant(DenseElementsAttribute::splat(t, a).into(), t);
     }
-    // What is stretched is dropped first, so that the map stays a projection.
-    let stays = |i: &usize| from[*i] == out[of[*i]];
-    let kept: Vec<usize> = (0..from.len()).filter(stays).collect();
-    let shape: Vec<i64> = kept.iter().map(|i| from[*i]).collect();
-    let loops: Vec<usize> = kept.iter().map(|i| of[*i]).collect();
-    copy(b, reshape_to(b, x, &shape), out, &loops)
+    // Dimensions of extent 1 come and go by reshapes, so that the map is a projection and no copy only adds them.
+    let long: Vec<usize> = (0..out.len()).filter(|d| out[*d] != 1).collect();
+    let kept: Vec<usize> = (0..from.len()).filter(|i| from[*i] != 1).collect();
+    let loops: Vec<usize> = kept.iter().map(|i| position(&long, of[*i])).collect();
+    let x = b.reshape(x, &kept.iter().map(|i| from[*i]).collect::<Vec<_>>());
+    let inner: Vec<i64> = long.iter().map(|d| out[*d]).collect();
+    let stretched = if loops.iter().copied().eq(0..long.len()) { x } else { copy(b, x, &inner, &loops) };
+    b.reshape(stretched, out)
+}
+fn position(list: &[usize], x: usize) -> usize {
+    list.iter().position(|y| *y == x).expect("a dimension longer than 1 stays so")
 }
 /// A rank-0 value in every element of a tensor that accumulates.
 pub(super) fn fill<'c>(b: &B<'c>, x: &Val<'c>, out: &[i64]) -> Val<'c> {
@@ -44,73 +49,17 @@ pub(super) fn transpose<'c>(cx: &Cx<'_, '_, 'c>, permutation: &[u64]) -> Val<'c>
     cx.arg(0).each(|x| transpose_to(&cx.b, x, &out, permutation))
 }
 fn transpose_to<'c>(b: &B<'c>, x: V<'c>, out: &[i64], permutation: &[u64]) -> V<'c> {
+    // The dimension of the result that each one of the operand becomes.
     let mut of = vec![0; permutation.len()];
     for (i, p) in permutation.iter().enumerate() {
-        of[*p as usize] = i;
+        of[*p as usize] = i as u64;
     }
-    if of.iter().copied().eq(0..out.len()) { x } else { copy(b, x, out, &of) }
+    broadcast(b, x, out, &of)
 }
 pub(super) fn reshape<'c>(cx: &Cx<'_, '_, 'c>) -> Val<'c> {
     let out = cx.out_shape();
-    cx.arg(0).each(|x| reshape_to(&cx.b, x, &out))
+    cx.arg(0).each(|x| cx.b.reshape(x, &out))
 }
-/// Collapses to the extents that both shapes share the factors of, then expands.
-pub(super) fn reshape_to<'c>(b: &B<'c>, x: V<'c>, to: &[i64]) -> V<'c> {
-    let from = extents_of(x.r#type());
-    if from == to {
-        return x;
-    }
-    let (from_groups, to_groups) = groups(&from, to);
-    let merged: Vec<i64> = from_groups.iter().map(|g| g.iter().map(|i| from[*i]).product()).collect();
-    let x = if merged.len() == from.len() { x } else { collapse(b, x, &merged, &from_groups) };
-    if merged.len() == to.len() { x } else { expand(b, x, to, &to_groups) }
-}
-type Groups = Vec<Vec<usize>>;
-/// Splits both shapes into as many groups as possible, of equal products; dimensions of extent 1 join a neighbour. No group if
-/// either has rank 0.
-fn groups(from: &[i64], to: &[i64]) -> (Groups, Groups) {
-    let (mut i, mut j) = (0, 0);
-    let (mut left, mut right): (Groups, Groups) = (vec![], vec![]);
-    while i < from.len() && j < to.len() {
-        let (mut p, mut q) = (from[i], to[j]);
-        let (mut g, mut h) = (vec![i], vec![j]);
-        i += 1;
-        j += 1;
-        while p != q {
-            if p < q {
-                p *= from[i];
-                g.push(i);
-                i += 1;
-            } else {
-                q *= to[j];
-                h.push(j);
-                j += 1;
-            }
-        }
-        left.push(g);
-        right.push(h);
-    }
-    // What is left over has extent 1.
-    if let (Some(g), Some(h)) = (left.last_mut(), right.last_mut()) {
-        g.extend(i..from.len());
-        h.extend(j..to.len());
-    }
-    (left, right)
-}
-fn reassociation<'c>(b: &B<'c>, groups: &Groups) -> Attribute<'c> {
-    let of = |g: &Vec<usize>| b.array(&g.iter().map(|i| b.i64_attr(*i as i64)).collect::<Vec<_>>());
-    b.array(&groups.iter().map(of).collect::<Vec<_>>())
-}
-fn collapse<'c>(b: &B<'c>, x: V<'c>, to: &[i64], groups: &Groups) -> V<'c> {
-    let t = b.tensor(to, elem(x.r#type()));
-    b.op1("tensor.collapse_shape", &[x], t, &[("reassociation", reassociation(b, groups))])
-}
-fn expand<'c>(b: &B<'c>, x: V<'c>, to: &[i64], groups: &Groups) -> V<'c> {
-    let t = b.tensor(to, elem(x.r#type()));
-    let attrs = [("reassociation", reassociation(b, groups)), ("static_output_shape", b.i64s(to))];
-    b.op1("tensor.expand_shape", &[x], t, &attrs)
-}
-
 pub(super) fn slice<'c>(cx: &Cx<'_, '_, 'c>, start: &[i64], strides: &[i64]) -> Val<'c> {
     let sizes = cx.out_shape();
     if sizes == cx.shape(0) {
@@ -144,7 +93,7 @@ pub(super) fn deinterleave<'c>(b: &B<'c>, x: V<'c>) -> Val<'c> {
     let part = |k: i64| {
         let starts: Vec<i64> = outer.iter().map(|_| 0).chain([k]).collect();
         let sizes: Vec<i64> = outer.iter().copied().chain([1]).collect();
-        reshape_to(b, slice_static(b, x, &starts, &sizes, &vec![1; shape.len()]), outer)
+        b.reshape(slice_static(b, x, &starts, &sizes, &vec![1; shape.len()]), outer)
     };
     Val::Complex(part(0), part(1))
 }

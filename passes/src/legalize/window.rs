@@ -9,7 +9,7 @@ use super::{
     pad::{Padding, pad},
     reduce::{combiner, unflatten, widens},
     scalar,
-    shape::{fill, reshape_to},
+    shape::fill,
     value::Val,
 };
 use crate::ir::{B, V, ValueLike, elem, results, shape};
@@ -30,7 +30,7 @@ fn split<'c>(b: &B<'c>, x: &Val<'c>, at: usize, groups: i64) -> Val<'c> {
     let mut to = shape(x.parts()[0].r#type());
     to[at] /= groups;
     to.insert(at, groups);
-    x.each(|x| reshape_to(b, x, &to))
+    x.each(|x| b.reshape(x, &to))
 }
 
 /// Loops, in order: the result's dimensions (its feature split in group and place if there are groups), then the window, then
@@ -122,7 +122,7 @@ pub(super) fn convolution<'c>(cx: &Cx<'_, '_, 'c>, c: &Convolution) -> Result<Va
         out: out_type,
     }
     .build(b)?;
-    Ok(sums.each(|v| reshape_to(b, v, &out)))
+    Ok(sums.each(|v| b.reshape(v, &out)))
 }
 
 pub(super) fn reduce_window<'c>(cx: &mut Cx<'_, '_, 'c>, w: &Window) -> Result<Vec<Val<'c>>, Refusal> {

@@ -1,6 +1,6 @@
 //! Archives and layouts, read back with other programs' eyes.
 
-use crate::common::{artifact, artifact_with_weights, plan, safetensors};
+use crate::common::{RUNTIME, artifact, artifact_with_weights, plan, safetensors};
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
@@ -13,7 +13,7 @@ use zmlc_package::{ArchivePlan, Base, Compression, Weights, archive, check_layou
 
 fn archive_plan(artifact: PathBuf) -> ArchivePlan {
     ArchivePlan {
-        runtime: std::env::current_exe().unwrap(),
+        runtime: RUNTIME.into(),
         artifact,
         weights: Weights::Include { folders: vec![] },
         libraries: vec![],
@@ -65,7 +65,10 @@ fn archive_has_everything_and_the_same_bytes_from_another_folder() {
         plan.licenses.push(dir.path().join("LICENSE"));
         let out = dir.path().join("out.tar.zst");
         let report = archive(&plan, &out).unwrap();
-        assert_eq!(report.files, ["LICENSES/LICENSE", "bin/zml-run", "model/tiny.zml", "model/w.safetensors"],);
+        assert_eq!(
+            report.files,
+            ["LICENSES/LICENSE", "bin/zml-run", "model/tiny.zml", "model/w.safetensors", "sbom.cdx.json"],
+        );
         let bytes = fs::read(&out).unwrap();
         assert_eq!(report.bytes, bytes.len() as u64);
         let all = entries(&zstd::decode_all(&bytes[..]).unwrap());
@@ -167,8 +170,8 @@ fn a_new_model_changes_the_model_layer_alone() {
     let changed: Vec<_> =
         first.layers.iter().zip(&second.layers).filter(|(a, b)| a != b).map(|(a, _)| a.title.as_str()).collect();
     assert_eq!(changed, ["model"]);
-    // Nothing of the first is left in the folder.
-    assert_eq!(fs::read_dir(out.join("blobs/sha256")).unwrap().count(), 2 + second.layers.len());
+    // Layers, manifest and config, and the three blobs of the SBOM: nothing of the first is left in the folder.
+    assert_eq!(fs::read_dir(out.join("blobs/sha256")).unwrap().count(), 5 + second.layers.len());
 }
 
 #[test]
@@ -233,6 +236,45 @@ fn wrong_missing_and_wandering_weights_are_refused() {
     assert!(!out.exists());
 }
 
+/// `null` for values that differ from machine to machine.
+fn sbom_outline(document: &Value) -> Value {
+    let mut d = document.clone();
+    for c in d["components"].as_array_mut().unwrap() {
+        c["hashes"][0]["content"] = Value::Null;
+    }
+    d
+}
+
+#[test]
+fn sbom_names_every_file_with_its_digest() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("w.safetensors"), safetensors(1.0)).unwrap();
+    let path = artifact_with_weights(dir.path(), "w.safetensors");
+    let out = dir.path().join("x.tar.zst");
+    archive(&archive_plan(path.clone()), &out).unwrap();
+    let all = entries(&zstd::decode_all(fs::File::open(&out).unwrap()).unwrap());
+    let document: Value = serde_json::from_slice(&all["sbom.cdx.json"].1).unwrap();
+    insta::assert_snapshot!("sbom", serde_json::to_string_pretty(&sbom_outline(&document)).unwrap());
+    let weights = &document["components"][2];
+    let sum = Command::new("sha256sum").arg(dir.path().join("w.safetensors")).output().unwrap().stdout;
+    assert!(String::from_utf8(sum).unwrap().starts_with(weights["hashes"][0]["content"].as_str().unwrap()));
+
+    let image = dir.path().join("image");
+    let report = oci(&plan(&path), &image).unwrap();
+    let index = json(image.join("index.json"));
+    let referrer = &index["manifests"][1];
+    assert_eq!(referrer["artifactType"], "application/vnd.cyclonedx+json");
+    let manifest = json(blob(&image, referrer["digest"].as_str().unwrap()));
+    assert_eq!(manifest["subject"]["digest"], report.digest.as_str());
+    let document = json(blob(&image, manifest["layers"][0]["digest"].as_str().unwrap()));
+    let names: Vec<_> =
+        document["components"].as_array().unwrap().iter().map(|c| c["name"].as_str().unwrap()).collect();
+    assert!(names.contains(&"zml-run") && names.contains(&"tiny"), "{names:?}");
+    if Path::new("/var/lib/dpkg/status").exists() {
+        assert!(names.contains(&"libc6"), "{names:?}");
+    }
+}
+
 #[test]
 fn skopeo_copies_the_layout() {
     if !have("skopeo") {
@@ -270,7 +312,7 @@ fn podman_runs_the_entrypoint() {
     let out = dir.path().join("image");
     oci(&plan(&artifact(dir.path(), &["vulkan"])), &out).unwrap();
     // podman makes a lower-case image name of the path.
-    let pulled = podman(dir.path()).args(["pull", "--quiet", "oci:image"]).current_dir(&dir).output().unwrap();
+    let pulled = podman(dir.path()).args(["pull", "--quiet", "oci:image:latest"]).current_dir(&dir).output().unwrap();
     assert!(pulled.status.success(), "{}", String::from_utf8_lossy(&pulled.stderr));
     let id = String::from_utf8(pulled.stdout).unwrap();
     let ran = podman(dir.path())
@@ -278,8 +320,6 @@ fn podman_runs_the_entrypoint() {
         .arg(id.trim())
         .output()
         .unwrap();
-    let said = format!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
-    assert!(ran.status.success(), "{said}");
-    // The test executable took `/model/tiny.zml` for a filter that matches no test.
-    assert!(said.contains("running 0 tests") && said.contains("filtered out"), "{said}");
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    assert_eq!(String::from_utf8_lossy(&ran.stdout), "/model/tiny.zml\n");
 }

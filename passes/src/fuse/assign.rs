@@ -1,0 +1,255 @@
+//! Which op goes into which group: one walk in program order, then two clean-ups.
+//!
+//! Heavy ops found groups (or join one with the same rows); an elementwise op joins the group whose value it reads, if
+//! it reads it at its own row, and otherwise stays free: its readers compute it again. A free op becomes a dispatch of
+//! its own when it must be in memory, or when computing it again would cost more than writing and reading it.
+
+use super::{
+    group::{Cone, Grouper, Hero},
+    view::{Kind, Node},
+};
+use crate::ir::{ValueLike, elem_bytes};
+use std::collections::BTreeSet;
+
+/// Distinct evaluations in one kernel: bounds its code.
+const MOST_VISITS: usize = 600;
+/// Scalar operations that a launch is worth.
+const LAUNCH: u64 = 20_000_000;
+/// Scalar operations that a byte moved is worth.
+const BYTE: u64 = 20;
+/// How far back a sibling reduction is looked for, in groups.
+const SIBLINGS: usize = 48;
+
+pub fn assign(f: &mut Grouper) {
+    for node in 0..f.view.nodes.len() {
+        match f.view.nodes[node].kind {
+            Kind::Constant if f.is_wanted(node) => own_loop(f, node, "a constant that must be in memory"),
+            Kind::Constant | Kind::Host => {}
+            Kind::Map => map(f, node),
+            Kind::Reduce => reduce(f, node),
+            Kind::Contraction => {
+                let (m, n) = f.view.nodes[node].tile;
+                found(f, node, Hero::Matmul, format!("a contraction with m = {m} and n = {n}"));
+            }
+            Kind::Window => found(f, node, Hero::Loop, "a reduction over a window, serial in each element".into()),
+            Kind::Update => update(f, node),
+            Kind::Special => {
+                let g = f.open(Hero::Special, f.view.elements(node), "an op with a kernel of its own".into());
+                let mut cone = Cone::default();
+                cone.inputs.extend(&f.view.nodes[node].reads);
+                f.join(node, g, &cone);
+            }
+        }
+    }
+    release(f);
+    merge_loops(f);
+}
+
+fn cone(f: &Grouper, node: Node) -> Cone {
+    f.cone(node, None, 0).unwrap_or_else(|_| unreachable!("only members of a group refuse"))
+}
+
+fn map(f: &mut Grouper, node: Node) {
+    trim(f, node);
+    let under = cone(f, node);
+    let view = f.view;
+    let reads = view.nodes[node].reads.iter().filter_map(|v| view.values[*v].def).filter(|d| f.free(*d));
+    f.cost[node] = reads.fold(view.nodes[node].cost, |sum, d| sum.saturating_add(f.cost[d]));
+    let wanted = f.is_wanted(node);
+    // A copy or a broadcast is nothing to keep a group open for.
+    if view.nodes[node].cost > 0 || wanted {
+        for g in f.need(&under).into_iter().rev() {
+            match f.may_join(node, g) {
+                Ok(c) if c.reads_group => {
+                    settle(f, node, Some(g));
+                    // Settling may have put something between the two.
+                    if let Ok(c) = f.may_join(node, g) {
+                        return f.join(node, g, &c);
+                    }
+                }
+                Ok(_) => {}
+                Err(stop) => {
+                    let label = view.nodes[node].label;
+                    f.groups[g].stops.insert(format!("{label} {stop}"));
+                }
+            }
+        }
+    }
+    if wanted {
+        own_loop(f, node, "elementwise ops whose value must be in memory");
+    }
+}
+
+fn own_loop(f: &mut Grouper, node: Node, why: &str) {
+    found(f, node, Hero::Loop, why.into());
+}
+/// A new group with `node` as its first member.
+fn found(f: &mut Grouper, node: Node, hero: Hero, why: String) {
+    trim(f, node);
+    settle(f, node, None);
+    let c = cone(f, node);
+    let g = f.open(hero, f.view.elements(node), why);
+    f.join(node, g, &c);
+}
+
+fn reduce(f: &mut Grouper, node: Node) {
+    trim(f, node);
+    settle(f, node, None);
+    let under = cone(f, node);
+    let need = f.need(&under);
+    let mut candidates: Vec<usize> = need.iter().rev().copied().filter(|g| f.groups[*g].hero == Hero::Reduce).collect();
+    let recent = f.groups.len().saturating_sub(SIBLINGS)..f.groups.len();
+    for g in recent.rev().filter(|g| f.groups[*g].hero == Hero::Reduce && !need.contains(g)) {
+        let shares = f.groups[g].inputs.intersection(&under.inputs).any(|v| f.view.values[*v].elements() > 1);
+        if shares && f.groups[g].rows == f.view.elements(node) && same_length(f, node, g) {
+            candidates.push(g);
+        }
+    }
+    for g in candidates {
+        match f.may_join(node, g) {
+            Ok(c) => return f.join(node, g, &c),
+            Err(stop) => {
+                let label = f.view.nodes[node].label;
+                f.groups[g].stops.insert(format!("{label} {stop}"));
+            }
+        }
+    }
+    let rows = f.view.elements(node);
+    found(
+        f,
+        node,
+        Hero::Reduce,
+        if rows == 1 { "a full reduction".into() } else { format!("reductions of {rows} rows") },
+    );
+}
+/// Whether a reduction runs over as many elements as one of the group.
+fn same_length(f: &Grouper, node: Node, g: usize) -> bool {
+    let length = f.view.turns(node);
+    f.heavies(g).any(|h| f.view.turns(h) == length)
+}
+
+fn update(f: &mut Grouper, node: Node) {
+    let operand = f.view.updates(node).expect("an update");
+    // What is written must not be read by the same kernel at other places.
+    if cone_without_operand(f, node).inputs.contains(&operand) {
+        let update = f.view.nodes[node].reads.get(1).and_then(|v| f.view.values[*v].def);
+        if let Some(d) = update.filter(|d| f.free(*d)) {
+            own_loop(f, d, "an update that is computed from what it overwrites");
+        }
+    }
+    found(f, node, Hero::Loop, "an update in place".into());
+}
+fn cone_without_operand(f: &Grouper, node: Node) -> Cone {
+    let mut c = Cone::default();
+    for d in f.view.nodes[node].reads.iter().skip(1) {
+        match f.view.values[*d].def {
+            Some(d) if f.free(d) => c.inputs.extend(cone(f, d).inputs),
+            _ => {
+                c.inputs.insert(*d);
+            }
+        }
+    }
+    c
+}
+
+/// Puts free ops under `node` into memory until its own kernel is small enough in code and buffers.
+fn trim(f: &mut Grouper, node: Node) {
+    loop {
+        let under = cone(f, node);
+        if under.visits <= MOST_VISITS && under.inputs.len() < f.budget {
+            return;
+        }
+        let by_buffers = under.inputs.len() >= f.budget;
+        let under_read = f.view.nodes[node].reads.iter().filter_map(|v| f.view.values[*v].def);
+        let free: BTreeSet<Node> = under_read.filter(|d| f.free(*d) && f.view.nodes[*d].kind == Kind::Map).collect();
+        let size = |d: &Node| {
+            let c = cone(f, *d);
+            if by_buffers { c.inputs.len() } else { c.visits }
+        };
+        let Some(largest) = free.iter().copied().max_by_key(|d| (size(d), std::cmp::Reverse(*d))) else { return };
+        if size(&largest) <= 1 {
+            return;
+        }
+        own_loop(
+            f,
+            largest,
+            if by_buffers { "a kernel may not bind more buffers" } else { "a kernel would grow too long" },
+        );
+    }
+}
+
+/// Puts free ops under `node` into memory that would be computed too often.
+fn settle(f: &mut Grouper, node: Node, g: Option<usize>) {
+    loop {
+        let rows = g.map_or(0, |g| f.groups[g].rows);
+        let Ok(under) = f.cone(node, g, rows) else { return };
+        // Readers before what they read: the whole of a chain goes at once.
+        let dear = under.evaluations.iter().rev().find(|(n, count)| {
+            let total = f.evaluations[**n].saturating_add(**count);
+            let v = &f.view.values[f.view.nodes[**n].results[0]];
+            let again = total.saturating_sub(v.elements()).max(0) as u64;
+            let bytes = v.elements().max(0) as u64 * elem_bytes(v.value.r#type()).max(1) as u64;
+            f.view.nodes[**n].cost > 0 && again.saturating_mul(f.cost[**n]) > LAUNCH + bytes.saturating_mul(2 * BYTE)
+        });
+        let Some((dear, _)) = dear else { return };
+        own_loop(f, *dear, "would be computed too often in its readers");
+    }
+}
+
+/// Gives the last elementwise ops of a group back to their readers, where the group writes what they read anyway.
+fn release(f: &mut Grouper) {
+    let view = f.view;
+    for g in 0..f.groups.len() {
+        for x in f.groups[g].members.clone().into_iter().rev() {
+            let n = &view.nodes[x];
+            if n.kind != Kind::Map || f.is_wanted(x) || n.cost > 4 {
+                continue;
+            }
+            let inside = |f: &Grouper, r: Node| f.group_of[r] == Some(g) || f.groups[g].clones.contains(&r);
+            let readers = &view.values[n.results[0]].readers;
+            let light = |r: &Node| !matches!(view.nodes[*r].kind, Kind::Contraction | Kind::Window);
+            let leaves = readers.iter().all(|r| !inside(f, *r) && light(r));
+            let written = |d: Node| {
+                f.is_wanted(d)
+                    || view.nodes[d]
+                        .results
+                        .iter()
+                        .any(|v| view.values[*v].readers.iter().any(|r| *r != x && !inside(f, *r)))
+            };
+            let covered = n.reads.iter().filter_map(|v| view.values[*v].def).all(|d| match f.group_of[d] {
+                Some(h) if h == g => written(d),
+                Some(_) => true,
+                None => view.nodes[d].kind != Kind::Map,
+            });
+            if leaves && covered && f.groups[g].members.len() > 1 {
+                f.group_of[x] = None;
+                f.groups[g].members.retain(|m| *m != x);
+                f.groups[g].stops.insert(format!("{} is computed again where it is read", n.label));
+            }
+        }
+    }
+    for g in 0..f.groups.len() {
+        f.refresh(g);
+    }
+}
+
+/// Loops over as many elements that share an input and do not need each other become one.
+fn merge_loops(f: &mut Grouper) {
+    for i in 0..f.groups.len() {
+        for j in i + 1..f.groups.len() {
+            let (a, b) = (&f.groups[i], &f.groups[j]);
+            let loops = a.hero == Hero::Loop && b.hero == Hero::Loop && a.rows == b.rows;
+            if !loops || a.members.is_empty() || b.members.is_empty() || a.inputs.is_disjoint(&b.inputs) {
+                continue;
+            }
+            let writes =
+                |g: usize| f.groups[g].members.iter().filter_map(|n| f.view.updates(*n)).collect::<BTreeSet<_>>();
+            let clash = !writes(i).is_disjoint(&b.inputs) || !writes(j).is_disjoint(&a.inputs);
+            let buffers = a.inputs.union(&b.inputs).count() + a.members.len() + b.members.len();
+            if clash || buffers > f.budget || f.reaches(i, j) || f.reaches(j, i) {
+                continue;
+            }
+            f.absorb(i, j);
+        }
+    }
+}

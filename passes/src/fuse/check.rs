@@ -1,0 +1,126 @@
+//! Proves of a module after fuse:
+//!
+//! 1. An entry holds calls of dispatches, control flow and its glue, non-splat constants and buffers to fill, nothing else.
+//! 2. A dispatch holds level 1 ops only, no non-splat constant, and no op without a reader.
+//! 3. Its arguments are tensors, each read; its results are values of ops, no two the same.
+//! 4. `zml.alias` names, for each result or -1, an argument that the defining update writes into and nothing else reads.
+//! 5. All results have as many elements as the hero says (loop: all alike; reduce: a multiple of the rows; matmul: the
+//!    contraction's), counting an update for a result in place.
+//! 6. Every read of a heavy op is at the element's or row's own index.
+//! 7. reduce has a heavy op, and each has one element a row; matmul has exactly one, a contraction with m and n.
+//! 8. Not more buffers than the profile allows.
+
+use super::{
+    group::{Grouper, Hero},
+    view::{Kind, View},
+};
+use crate::{ir::*, pass::PassError, spec::DeviceSpec};
+use std::collections::BTreeSet;
+
+pub fn check(top: Blk, spec: &DeviceSpec) -> Result<(), PassError> {
+    for op in ops(top).into_iter().filter(|o| name(*o) == "func.func") {
+        let symbol = str_attr(op, "sym_name").unwrap_or_default();
+        let held = if has_attr(op, "zml.dispatch") { dispatch(op, spec) } else { entry(block(op, 0)) };
+        held.map_err(|e| PassError::Bug(format!("{symbol}: {e}")))?;
+    }
+    Ok(())
+}
+fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(otherwise()) }
+}
+
+fn entry(b: Blk) -> Result<(), String> {
+    for op in ops(b) {
+        let n = name(op);
+        let stays = n.starts_with("func.")
+            || n.starts_with("scf.")
+            || n == "tensor.empty"
+            || n.starts_with("arith.")
+            || n == "tensor.extract";
+        ensure(stays, || format!("{n} is in no dispatch"))?;
+        if n.starts_with("scf.") {
+            for region in 0..op.region_count() {
+                entry(block(op, region))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn dispatch(func: O, spec: &DeviceSpec) -> Result<(), String> {
+    let body = block(func, 0);
+    let view = View::of(body);
+    let Some((ret, inner)) = view.nodes.split_last() else { return Err("is empty".into()) };
+    for n in inner {
+        let what = name(n.op);
+        ensure(n.kind != Kind::Host, || format!("holds {what}"))?;
+        let read = n.results.iter().any(|v| !view.values[*v].readers.is_empty());
+        ensure(read, || format!("the value of {what} is not read"))?;
+    }
+    for a in args(body) {
+        ensure(is_tensor(a.r#type()), || "an argument is no tensor".into())?;
+        ensure(!uses(a).is_empty(), || "an argument is not read".into())?;
+    }
+    let defs: Option<Vec<usize>> = ret.reads.iter().map(|v| view.values[*v].def).collect();
+    let Some(defs) = defs else { return Err("a result is an argument".into()) };
+    ensure(ret.op.operand_count() == ret.reads.len(), || "two results are one value".into())?;
+    let aliased = alias(func, &view, &ret.reads)?;
+    if spec.max_buffers > 0 {
+        let count = args(body).len() - aliased + ret.reads.len();
+        ensure(count <= spec.max_buffers as usize, || format!("binds {count} buffers"))?;
+    }
+
+    let heavies: BTreeSet<usize> = (0..inner.len()).filter(|n| view.nodes[*n].kind.heavy()).collect();
+    let first = view.elements(*defs.first().ok_or("has no results")?);
+    let (hero, rows) = match str_attr(func, "zml.hero") {
+        Some("loop") => (Hero::Loop, first),
+        Some("reduce") => (Hero::Reduce, int_attr(func, "zml.rows").ok_or("has no zml.rows")?),
+        Some("matmul") => (Hero::Matmul, heavies.first().map_or(0, |h| view.elements(*h))),
+        Some(z) => return ensure(inner.iter().any(|n| name(n.op) == z), || format!("the hero {z} is unknown")),
+        None => return Err("has no zml.hero".into()),
+    };
+    for d in &defs {
+        let n = view.elements(*d);
+        let fits = if hero == Hero::Reduce { n == 0 || (rows > 0 && n % rows == 0) } else { n == rows };
+        ensure(fits, || format!("a result of {n} elements in a group of {rows}"))?;
+    }
+    let one_contraction = heavies.len() == 1 && heavies.iter().all(|h| view.nodes[*h].kind == Kind::Contraction);
+    ensure(hero != Hero::Reduce || !heavies.is_empty(), || "reduces nothing".into())?;
+    ensure(hero != Hero::Matmul || one_contraction, || "does not have exactly one contraction".into())?;
+
+    let mut f = Grouper::new(&view, usize::MAX);
+    let g = f.open(hero, rows, String::new());
+    let members: BTreeSet<usize> = heavies.iter().chain(&defs).copied().collect();
+    for m in &members {
+        f.group_of[*m] = Some(g);
+    }
+    f.groups[g].members = members.iter().copied().collect();
+    for m in &members {
+        if heavies.contains(m) {
+            ensure(view.elements(*m) == rows, || format!("{} has not one value a row", name(view.nodes[*m].op)))?;
+        }
+        f.cone(*m, Some(g), rows).map_err(|stop| format!("{} {stop}", name(view.nodes[*m].op)))?;
+    }
+    Ok(())
+}
+
+/// Checks `zml.alias`; how many results it covers.
+fn alias(func: O, view: &View, results: &[usize]) -> Result<usize, String> {
+    let alias = i64s_attr(func, "zml.alias").ok_or("has no zml.alias")?;
+    ensure(alias.len() == results.len(), || "zml.alias has not one entry a result".into())?;
+    let arguments = args(block(func, 0));
+    let mut count = 0;
+    for (a, v) in alias.iter().zip(results) {
+        let update = view.values[*v].def.and_then(|d| view.updates(d));
+        if *a == -1 {
+            ensure(update.is_none(), || "an update is not in place".into())?;
+            continue;
+        }
+        count += 1;
+        let argument = usize::try_from(*a).ok().and_then(|a| arguments.get(a)).ok_or("zml.alias names no argument")?;
+        let written = update.is_some_and(|u| key(view.values[u].value) == key(*argument));
+        ensure(written, || "a result is not an update of the argument that it aliases".into())?;
+        ensure(uses(*argument).len() == 1, || "an argument that is written in place is read too".into())?;
+    }
+    Ok(count)
+}

@@ -1,0 +1,339 @@
+//! Groups of ops in the making: what a group holds, what an op of it reads and where, and whether another op may join.
+//! The order in which joins are tried, and what is tried, is in `assign`; nothing is written here.
+
+use super::{
+    index::{Ix, Table},
+    view::{Kind, Node, Val, View},
+};
+use crate::ir::{ValueLike, is_tensor};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Hero {
+    Loop,
+    Reduce,
+    Matmul,
+    /// One op that no hero covers.
+    Special,
+}
+
+pub struct Group {
+    pub hero: Hero,
+    /// Rows of a reduce group, else elements of every result.
+    pub rows: i64,
+    /// Ops whose values the group may write, in program order.
+    pub members: Vec<Node>,
+    /// Direct dependencies: groups that write what this one reads.
+    pub deps: BTreeSet<usize>,
+    /// Ops that are computed again in this group.
+    pub clones: BTreeSet<Node>,
+    /// Values that it reads.
+    pub inputs: BTreeSet<Val>,
+    /// Why it is there, and why it stops where it does.
+    pub why: String,
+    pub stops: BTreeSet<String>,
+}
+
+/// Everything that computing one op's own elements takes.
+#[derive(Default)]
+pub struct Cone {
+    pub inputs: BTreeSet<Val>,
+    pub clones: BTreeSet<Node>,
+    /// Distinct (value, index) pairs: what an emitter computes for one element.
+    pub visits: usize,
+    /// Evaluations of each free op, reductions counted in.
+    pub evaluations: BTreeMap<Node, i64>,
+    /// Whether it reads a member of the group at all.
+    pub reads_group: bool,
+}
+
+/// Why an op does not join a group.
+#[derive(Debug, PartialEq)]
+pub enum Stop {
+    Space,
+    OtherElement,
+    InPlace,
+    Cycle,
+    Buffers,
+    Serial,
+}
+impl std::fmt::Display for Stop {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.write_str(match self {
+            Stop::Space => "has other rows",
+            Stop::OtherElement => "reads other rows of the value",
+            Stop::InPlace => "reads a buffer written in place",
+            Stop::Cycle => "would close a circle of dispatches",
+            Stop::Buffers => "needs more buffers than a kernel may bind",
+            Stop::Serial => "would leave too much to one row",
+        })
+    }
+}
+
+/// Elements that a single row may write after its reductions.
+const LONGEST_TAIL: i64 = 1 << 16;
+
+pub struct Grouper<'v, 'c> {
+    pub view: &'v View<'c>,
+    pub groups: Vec<Group>,
+    pub group_of: Vec<Option<usize>>,
+    /// Values that must be in memory, whoever computes them.
+    pub wanted: Vec<bool>,
+    /// Evaluations so far of ops that are in no group.
+    pub evaluations: Vec<i64>,
+    /// Operations for one element of an op with everything free under it.
+    pub cost: Vec<u64>,
+    pub budget: usize,
+}
+
+impl<'v, 'c> Grouper<'v, 'c> {
+    pub fn new(view: &'v View<'c>, budget: usize) -> Self {
+        let mut wanted = vec![false; view.values.len()];
+        for (node, n) in view.nodes.iter().enumerate() {
+            match n.kind {
+                Kind::Host | Kind::Special => n.reads.iter().for_each(|v| wanted[*v] = true),
+                Kind::Update => wanted[view.updates(node).expect("an update")] = true,
+                _ => {}
+            }
+        }
+        let count = view.nodes.len();
+        Grouper {
+            view,
+            groups: vec![],
+            group_of: vec![None; count],
+            wanted,
+            evaluations: vec![0; count],
+            cost: vec![0; count],
+            budget,
+        }
+    }
+    pub fn is_wanted(&self, node: Node) -> bool {
+        self.view.nodes[node].results.iter().any(|v| self.wanted[*v])
+    }
+    /// An op that readers compute for themselves.
+    pub fn free(&self, node: Node) -> bool {
+        match self.view.nodes[node].kind {
+            Kind::Constant => true,
+            Kind::Map => self.group_of[node].is_none(),
+            _ => false,
+        }
+    }
+    /// The group that writes a value.
+    pub fn writer(&self, v: Val) -> Option<usize> {
+        self.view.values[v].def.and_then(|d| self.group_of[d])
+    }
+    pub fn heavies(&self, g: usize) -> impl Iterator<Item = Node> {
+        self.groups[g].members.iter().copied().filter(|n| self.view.nodes[*n].kind.heavy())
+    }
+    pub fn writes_in_place(&self, g: usize) -> bool {
+        self.groups[g].members.iter().any(|n| self.view.nodes[*n].kind == Kind::Update)
+    }
+
+    /// Follows what one element of `root` needs, through free ops and the members of `g`, to values in memory.
+    /// `rows`: the rows of `g`, of whose heavy ops only the element of the row itself may be read.
+    pub fn cone(&self, root: Node, g: Option<usize>, rows: i64) -> Result<Cone, Stop> {
+        let view = self.view;
+        let mut t = Table::default();
+        let elements = view.elements(root);
+        let tail = if rows > 0 { elements / rows } else { 1 };
+        let row = if rows == 1 { Ix::Const(0) } else { Ix::Digit { div: tail, modulus: rows } };
+        let heavy = view.nodes[root].kind.heavy();
+        let mut cone = Cone::default();
+        let mut seen: HashSet<(Val, Vec<Ix>)> = HashSet::new();
+        let mut next = view.operands_at(root, &view.own(root), &mut t);
+        while let Some((v, index)) = next.pop() {
+            if !seen.insert((v, index.clone())) {
+                continue;
+            }
+            let Some(def) = view.values[v].def else {
+                cone.inputs.insert(v);
+                continue;
+            };
+            let n = &view.nodes[def];
+            if n.kind == Kind::Constant {
+                self.clone_constant(def, &mut cone.clones);
+                continue;
+            }
+            let inside = g.is_some() && self.group_of[def] == g;
+            if !inside && !self.free(def) {
+                cone.inputs.insert(v);
+                continue;
+            }
+            cone.visits += 1;
+            if inside {
+                cone.reads_group = true;
+                let own = n.kind.heavy() || self.groups[self.group_of[def].expect("inside")].hero == Hero::Loop;
+                if n.kind == Kind::Update {
+                    return Err(Stop::InPlace);
+                }
+                if own && t.flat(&index, &view.values[v].shape) != row {
+                    return Err(Stop::OtherElement);
+                }
+                if n.kind.heavy() {
+                    continue;
+                }
+            } else {
+                cone.clones.insert(def);
+                self.captured_scalars(def, &mut cone.clones);
+                let turns = if heavy { t.turns(&index) } else { 1 };
+                let count =
+                    elements.saturating_mul(turns) / if view.nodes[root].kind == Kind::Contraction { 64 } else { 1 };
+                let e = cone.evaluations.entry(def).or_default();
+                *e = e.saturating_add(count.max(1));
+            }
+            next.extend(view.operands_at(def, &index, &mut t));
+        }
+        self.captured_scalars(root, &mut cone.clones);
+        if let Some(operand) = view.updates(root) {
+            cone.inputs.insert(operand);
+        }
+        Ok(cone)
+    }
+    /// Scalar constants of the block that a body reads.
+    fn captured_scalars(&self, node: Node, clones: &mut BTreeSet<Node>) {
+        for v in &self.view.nodes[node].reads {
+            let v = &self.view.values[*v];
+            if let Some(c) = v.def.filter(|c| self.view.nodes[*c].kind == Kind::Constant)
+                && !is_tensor(v.value.r#type())
+            {
+                self.clone_constant(c, clones);
+            }
+        }
+    }
+    fn clone_constant(&self, node: Node, clones: &mut BTreeSet<Node>) {
+        if clones.insert(node) {
+            for d in self.view.nodes[node].reads.iter().filter_map(|v| self.view.values[*v].def) {
+                self.clone_constant(d, clones);
+            }
+        }
+    }
+    /// The groups that write what a cone reads.
+    pub fn need(&self, cone: &Cone) -> BTreeSet<usize> {
+        cone.inputs.iter().filter_map(|v| self.writer(*v)).collect()
+    }
+    /// Whether `from` depends on `to`, directly or not. Only direct dependencies are kept: a group may gain one after
+    /// others came to depend on it.
+    pub fn reaches(&self, from: usize, to: usize) -> bool {
+        let (mut next, mut seen) = (vec![from], HashSet::new());
+        while let Some(g) = next.pop() {
+            if g == to {
+                return true;
+            }
+            if seen.insert(g) {
+                next.extend(&self.groups[g].deps);
+            }
+        }
+        false
+    }
+    /// Buffers that the group would bind at most with more inputs and one more result.
+    fn buffers(&self, g: usize, more: &Cone) -> usize {
+        let outside = |v: &&Val| self.writer(**v) != Some(g);
+        let inputs = self.groups[g].inputs.union(&more.inputs).filter(outside).count();
+        inputs + self.groups[g].members.len() + 1
+    }
+    /// What `node` would bring into group `g`, or why it stays out.
+    pub fn may_join(&self, node: Node, g: usize) -> Result<Cone, Stop> {
+        let group = &self.groups[g];
+        let elements = self.view.elements(node);
+        let kind = self.view.nodes[node].kind;
+        if group.hero == Hero::Special || self.writes_in_place(g) {
+            return Err(Stop::InPlace);
+        }
+        let fits = match group.hero {
+            Hero::Reduce if !kind.heavy() => group.rows > 0 && elements % group.rows == 0,
+            _ => elements == group.rows,
+        };
+        if !fits {
+            return Err(Stop::Space);
+        }
+        if group.hero == Hero::Reduce && group.rows < 64 && elements / group.rows > LONGEST_TAIL {
+            return Err(Stop::Serial);
+        }
+        let cone = self.cone(node, Some(g), group.rows)?;
+        if self.need(&cone).iter().any(|p| *p != g && self.reaches(*p, g)) {
+            return Err(Stop::Cycle);
+        }
+        if self.buffers(g, &cone) > self.budget {
+            return Err(Stop::Buffers);
+        }
+        Ok(cone)
+    }
+    pub fn open(&mut self, hero: Hero, rows: i64, why: String) -> usize {
+        self.groups.push(Group {
+            hero,
+            rows,
+            members: vec![],
+            deps: BTreeSet::new(),
+            clones: BTreeSet::new(),
+            inputs: BTreeSet::new(),
+            why,
+            stops: BTreeSet::new(),
+        });
+        self.groups.len() - 1
+    }
+    /// Puts `node` into `g`. Groups that computed it for themselves read it from now on.
+    pub fn join(&mut self, node: Node, g: usize, cone: &Cone) {
+        let was_free = self.free(node);
+        self.group_of[node] = Some(g);
+        let need = self.need(cone);
+        let group = &mut self.groups[g];
+        group.members.push(node);
+        group.members.sort_unstable();
+        group.deps.extend(need.into_iter().filter(|p| *p != g));
+        group.clones.extend(&cone.clones);
+        group.clones.remove(&node);
+        group.inputs.extend(&cone.inputs);
+        for (n, count) in &cone.evaluations {
+            self.evaluations[*n] = self.evaluations[*n].saturating_add(*count);
+        }
+        if was_free {
+            for other in (0..self.groups.len()).filter(|o| *o != g) {
+                if self.groups[other].clones.remove(&node) {
+                    self.groups[other].deps.insert(g);
+                    self.groups[other].inputs.extend(&self.view.nodes[node].results);
+                }
+            }
+        }
+    }
+    /// Reads the clones, inputs and dependencies of a group anew, after ops left it or others.
+    pub fn refresh(&mut self, g: usize) {
+        let mut all = Cone::default();
+        for node in self.groups[g].members.clone() {
+            if self.groups[g].hero == Hero::Special {
+                all.inputs.extend(&self.view.nodes[node].reads);
+                continue;
+            }
+            if let Ok(c) = self.cone(node, Some(g), self.groups[g].rows) {
+                all.inputs.extend(&c.inputs);
+                all.clones.extend(&c.clones);
+            }
+        }
+        let need = self.need(&all);
+        let group = &mut self.groups[g];
+        (group.inputs, group.clones) = (all.inputs, all.clones);
+        group.deps = need.into_iter().filter(|p| *p != g).collect();
+    }
+    /// Makes group `from` part of group `into`; `from` stays behind empty.
+    pub fn absorb(&mut self, into: usize, from: usize) {
+        let from_group = &mut self.groups[from];
+        let members = std::mem::take(&mut from_group.members);
+        let (clones, inputs) = (std::mem::take(&mut from_group.clones), std::mem::take(&mut from_group.inputs));
+        let (deps, stops) = (std::mem::take(&mut from_group.deps), std::mem::take(&mut from_group.stops));
+        for n in &members {
+            self.group_of[*n] = Some(into);
+        }
+        let group = &mut self.groups[into];
+        group.members.extend(members);
+        group.members.sort_unstable();
+        group.clones.extend(clones);
+        group.inputs.extend(inputs);
+        group.deps.extend(deps);
+        group.stops.extend(stops);
+        group.why = format!("{}; with a loop of as many elements that shares an input", group.why);
+        for (g, group) in self.groups.iter_mut().enumerate() {
+            if group.deps.remove(&from) && g != into {
+                group.deps.insert(into);
+            }
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Groups the tensor ops of every entry into dispatches: one dispatch is one kernel, with nothing intermediate in device
+//! memory. What holds of a dispatch, by its hero, stands in ARCHITECTURE.md, "Dispatches", and is proved by `check`.
+//!
+//! Before: an entry of level 1 ops. After: calls of `func.func private` dispatches, non-splat constants and control flow.
+//! A block is read once into a [`view::View`]; `assign` decides on that; `order` and `outline` write. It must not choose
+//! tiles, threads or memory: those are emit's and plan's.
+
+mod assign;
+mod check;
+mod contraction;
+mod group;
+mod index;
+mod order;
+mod outline;
+mod prepare;
+mod view;
+
+use crate::{
+    ir::*,
+    pass::{Env, Pass, PassError},
+};
+use melior::{Context, ir::Module};
+
+/// A contraction with a smaller m or n is computed row by row.
+pub const LEAST_TILE: i64 = 5;
+
+pub struct Fuse;
+
+impl Pass for Fuse {
+    fn name(&self) -> &'static str {
+        "fuse"
+    }
+    fn about(&self) -> &'static str {
+        "group the ops of each entry into dispatches, one kernel each"
+    }
+    fn run<'c>(&self, context: &'c Context, module: &mut Module<'c>, env: Env) -> Result<(), PassError> {
+        let budget = match env.spec().max_buffers {
+            0 => usize::MAX,
+            n => n as usize,
+        };
+        let top = body(module);
+        let mut outliner = outline::Outliner::new(context, top);
+        for entry in entries(top) {
+            fuse(context, block(entry, 0), budget, &mut outliner);
+        }
+        Ok(())
+    }
+    fn verify<'c>(&self, _: &'c Context, module: &Module<'c>, env: Env) -> Result<(), PassError> {
+        check::check(body(module), env.spec())
+    }
+}
+
+/// The entry functions of a module.
+pub fn entries<'c>(top: Blk<'c>) -> Vec<O<'c>> {
+    let funcs = ops(top).into_iter().filter(|o| name(*o) == "func.func");
+    funcs.filter(|o| str_attr(*o, "sym_visibility") != Some("private")).collect()
+}
+
+fn fuse<'c>(context: &'c Context, block: Blk<'c>, budget: usize, outliner: &mut outline::Outliner<'c>) {
+    prepare::localise_constants(context, block);
+    prepare::split_wide(context, block, budget);
+    let view = view::View::of(block);
+    let mut f = group::Grouper::new(&view, budget);
+    assign::assign(&mut f);
+    outliner.block(block, &f);
+    for op in ops(block).into_iter().filter(|o| name(*o).starts_with("scf.")) {
+        for region in 0..op.region_count() {
+            fuse(context, crate::ir::block(op, region), budget, outliner);
+        }
+    }
+}

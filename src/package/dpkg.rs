@@ -1,0 +1,98 @@
+//! Which Debian package a file belongs to, from dpkg's own files. A system without them has no owners.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Owner {
+    pub(crate) package: String,
+    pub(crate) version: String,
+    pub(crate) architecture: String,
+    /// `debian`: `ID` of os-release.
+    pub(crate) distribution: String,
+    /// Licence and authors, as the package states them.
+    pub(crate) copyright: Option<PathBuf>,
+}
+
+/// Owner of each path (relative to `root`) that has one.
+pub(crate) fn owners<'a>(root: &Path, paths: impl Iterator<Item = &'a str>) -> BTreeMap<String, Owner> {
+    // Since /lib is a link to /usr/lib, a file is listed under either.
+    let mut wanted: BTreeMap<String, &str> = BTreeMap::new();
+    for p in paths {
+        let bare = p.strip_prefix("usr/").unwrap_or(p);
+        wanted.insert(format!("/{bare}"), p);
+        wanted.insert(format!("/usr/{bare}"), p);
+    }
+    let distribution = id(root);
+    let versions = versions(root);
+    let mut found = BTreeMap::new();
+    let Ok(lists) = fs::read_dir(root.join("var/lib/dpkg/info")) else { return found };
+    let mut lists: Vec<_> =
+        lists.flatten().map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "list")).collect();
+    lists.sort();
+    for list in lists {
+        // `libc6:amd64.list`
+        let stem = list.file_stem().unwrap_or_default().to_string_lossy();
+        let (package, qualifier) = stem.split_once(':').map_or((&*stem, None), |(p, a)| (p, Some(a)));
+        let owned = versions.iter().find(|(p, a, _)| p == package && qualifier.is_none_or(|q| q == a));
+        let Some((_, architecture, version)) = owned else { continue };
+        for line in fs::read_to_string(&list).unwrap_or_default().lines() {
+            if let Some(path) = wanted.get(line) {
+                let copyright = root.join("usr/share/doc").join(package).join("copyright");
+                let owner = Owner {
+                    package: package.into(),
+                    version: version.clone(),
+                    architecture: architecture.clone(),
+                    distribution: distribution.clone(),
+                    copyright: copyright.is_file().then_some(copyright),
+                };
+                found.insert((*path).to_string(), owner);
+            }
+        }
+    }
+    found
+}
+
+fn id(root: &Path) -> String {
+    let text = fs::read_to_string(root.join("etc/os-release")).unwrap_or_default();
+    let id = text.lines().find_map(|l| l.strip_prefix("ID="));
+    id.map_or_else(|| "debian".into(), |i| i.trim_matches('"').to_string())
+}
+
+/// Package, architecture, version.
+fn versions(root: &Path) -> Vec<(String, String, String)> {
+    let text = fs::read_to_string(root.join("var/lib/dpkg/status")).unwrap_or_default();
+    text.split("\n\n")
+        .filter_map(|stanza| {
+            let field = |name: &str| stanza.lines().find_map(|l| l.strip_prefix(name)).map(|v| v.trim().to_string());
+            Some((field("Package:")?, field("Architecture:")?, field("Version:")?))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owner_of_a_file_listed_without_usr() {
+        let root = tempfile::tempdir().unwrap();
+        let info = root.path().join("var/lib/dpkg/info");
+        fs::create_dir_all(&info).unwrap();
+        fs::create_dir_all(root.path().join("etc")).unwrap();
+        fs::write(root.path().join("etc/os-release"), "NAME=x\nID=\"debian\"\n").unwrap();
+        fs::write(info.join("libx1:amd64.list"), "/.\n/lib/t/libx.so.1\n").unwrap();
+        let status =
+            "Package: libx1\nArchitecture: arm64\nVersion: 1\n\nPackage: libx1\nArchitecture: amd64\nVersion: 2-3\n";
+        fs::write(root.path().join("var/lib/dpkg/status"), status).unwrap();
+        let found = owners(root.path(), ["usr/lib/t/libx.so.1", "bin/other"].into_iter());
+        assert_eq!(found.len(), 1);
+        let o = &found["usr/lib/t/libx.so.1"];
+        assert_eq!((o.package.as_str(), o.version.as_str(), o.architecture.as_str()), ("libx1", "2-3", "amd64"));
+        assert_eq!((o.distribution.as_str(), &o.copyright), ("debian", &None));
+        assert!(owners(&root.path().join("none"), ["a"].into_iter()).is_empty());
+    }
+}

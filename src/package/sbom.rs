@@ -1,0 +1,93 @@
+//! What a package is made of, as CycloneDX 1.5 JSON: each file with its digest, version and licence. Files are named by
+//! their path in the package, in the property `zmlc:path`.
+
+use crate::{
+    compress::hex,
+    content::Model,
+    dpkg::Owner,
+    error::{At, PackageError},
+    image::rfc3339,
+    layout::canonical,
+};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use std::{fs::File, io, path::Path};
+
+pub(crate) const MEDIA_TYPE: &str = "application/vnd.cyclonedx+json";
+pub(crate) const PATH: &str = "zmlc:path";
+
+/// Collects components; their order in the document is that of their paths.
+#[derive(Default)]
+pub(crate) struct Sbom(Vec<(String, Value)>);
+
+impl Sbom {
+    fn add(&mut self, path: &str, here: &Path, component: Value) -> Result<(), PackageError> {
+        let mut hash = Sha256::new();
+        io::copy(&mut File::open(here).at("read", here)?, &mut hash).at("read", here)?;
+        let mut component = component;
+        component["bom-ref"] = path.into();
+        component["hashes"] = json!([{ "alg": "SHA-256", "content": hex(&hash.finalize()) }]);
+        component["properties"] = json!([{ "name": PATH, "value": path }]);
+        self.0.push((path.into(), component));
+        Ok(())
+    }
+    pub(crate) fn runtime(&mut self, path: &str, here: &Path) -> Result<(), PackageError> {
+        let version = env!("CARGO_PKG_VERSION");
+        let licence = json!([{ "license": { "id": "Apache-2.0" } }]);
+        self.add(
+            path,
+            here,
+            json!({ "type": "application", "name": "zml-run", "version": version, "licenses": licence }),
+        )
+    }
+    pub(crate) fn model(&mut self, path: &str, model: &Model) -> Result<(), PackageError> {
+        let m = &model.artifact.manifest.model;
+        let component = json!({ "type": "machine-learning-model", "name": m.name, "version": m.version });
+        self.add(path, &model.path, component)
+    }
+    pub(crate) fn weights(&mut self, path: &str, here: &Path) -> Result<(), PackageError> {
+        self.add(path, here, json!({ "type": "data", "name": name(path) }))
+    }
+    /// A library that the user named.
+    pub(crate) fn library(&mut self, path: &str, here: &Path) -> Result<(), PackageError> {
+        self.add(path, here, json!({ "type": "library", "name": name(path) }))
+    }
+    /// A file of the system that packages.
+    pub(crate) fn system(&mut self, path: &str, here: &Path, owner: Option<&Owner>) -> Result<(), PackageError> {
+        let component = match owner {
+            None => json!({ "type": "file", "name": name(path) }),
+            Some(o) => {
+                // `~` and `:` stand in Debian versions and have to be escaped in a package URL.
+                let version = o.version.replace('%', "%25").replace(':', "%3A").replace('+', "%2B");
+                let purl = format!("pkg:deb/{}/{}@{version}?arch={}", o.distribution, o.package, o.architecture);
+                json!({ "type": "library", "name": o.package, "version": o.version, "purl": purl })
+            }
+        };
+        self.add(path, here, component)
+    }
+
+    /// The document's bytes.
+    pub(crate) fn document(mut self, model: &Model, mtime: u64) -> Vec<u8> {
+        self.0.sort_by(|a, b| a.0.cmp(&b.0));
+        let m = &model.artifact.manifest.model;
+        canonical(json!({
+            "bomFormat": "CycloneDX",
+            "specVersion": "1.5",
+            "version": 1,
+            "metadata": {
+                "timestamp": rfc3339(mtime),
+                "tools": { "components": [{
+                    "type": "application", "name": "zmlc", "version": env!("CARGO_PKG_VERSION"),
+                }] },
+                "component": {
+                    "type": "application", "bom-ref": "package", "name": m.name, "version": m.version,
+                },
+            },
+            "components": self.0.into_iter().map(|(_, c)| c).collect::<Vec<_>>(),
+        }))
+    }
+}
+
+fn name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
