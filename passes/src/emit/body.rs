@@ -168,6 +168,19 @@ impl<'c> Em<'c> {
         self.remember(x, &[], &vec![v]);
         v
     }
+    /// One value of a body that needs only what is in `map`, rebuilt with what it needs.
+    pub fn value_in(&mut self, b: &B<'c>, x: V<'c>, map: &mut Scalars<'c>) -> V<'c> {
+        if !map.contains_key(&key(x))
+            && let Some(op) = def(x)
+        {
+            for y in operands(op) {
+                self.value_in(b, y, map);
+            }
+            self.rebuild(b, op, map, &[]);
+        }
+        let y = self.get(b, map, x);
+        self.scalar(b, y)
+    }
     fn get(&mut self, b: &B<'c>, map: &Scalars<'c>, x: V<'c>) -> Scalar<'c> {
         match map.get(&key(x)) {
             Some(y) => *y,

@@ -12,10 +12,12 @@ mod body;
 mod build;
 mod check;
 mod combine;
+mod contraction;
 mod eval;
 mod index;
 mod kernel;
 mod loops;
+mod matmul;
 mod nest;
 mod output;
 mod reduce;
@@ -47,7 +49,8 @@ impl Pass for Emit {
             check::check(&d)?;
             let b = B::before(context, op);
             let launch = match d.hero {
-                "loop" | "matmul" => loops::emit(&b, &d, spec)?,
+                "loop" => loops::emit(&b, &d, spec)?,
+                "matmul" => matmul::emit(&b, &d, spec)?,
                 "reduce" => reduce::emit(&b, &d, spec)?,
                 other => return Err(PassError::Bug(format!("{}: there is no hero `{other}`", d.name))),
             };

@@ -1,0 +1,101 @@
+//! A contraction read from its generic: which loops are batch, m, n and k, and what the body does to each input before it
+//! multiplies.
+
+use super::{body::Scalar, body::Scalars, build::Em, nest::Nest};
+use crate::ir::*;
+use melior::ir::Type;
+
+pub struct Contraction<'c> {
+    pub nest: Nest<'c>,
+    /// Loops of each kind, outermost first.
+    pub batch: Vec<usize>,
+    pub m: Vec<usize>,
+    pub n: Vec<usize>,
+    pub k: Vec<usize>,
+    /// What is multiplied, made from input 0 and from input 1.
+    factors: [V<'c>; 2],
+    multiply: &'c str,
+    add: &'c str,
+}
+
+impl<'c> Contraction<'c> {
+    /// `None` if the op is not accumulator + f(first input) * g(second input).
+    pub fn of(nest: Nest<'c>) -> Option<Self> {
+        if nest.ins.len() != 2 || nest.outs.len() != 1 {
+            return None;
+        }
+        let end = *ops(nest.body).last()?;
+        let add = def(operand(end, 0))?;
+        let accumulator = arg(nest.body, 2);
+        let product = match [operand(add, 0), operand(add, 1)] {
+            [a, p] if key(a) == key(accumulator) => p,
+            [p, a] if key(a) == key(accumulator) => p,
+            _ => return None,
+        };
+        let multiply = def(product)?;
+        if !matches!(name(add), "arith.addf" | "arith.addi" | "arith.ori")
+            || !matches!(name(multiply), "arith.mulf" | "arith.muli" | "arith.andi")
+        {
+            return None;
+        }
+        let [x, y] = [operand(multiply, 0), operand(multiply, 1)];
+        let factors = match (leaf(x, nest.body)?, leaf(y, nest.body)?) {
+            (0, 1) => [x, y],
+            (1, 0) => [y, x],
+            _ => return None,
+        };
+        let (mut batch, mut m, mut n, mut k) = (vec![], vec![], vec![], vec![]);
+        for l in 0..nest.bounds.len() {
+            match (nest.input_dim(0, l).is_some(), nest.input_dim(1, l).is_some(), nest.reduces[l]) {
+                (true, true, false) => batch.push(l),
+                (true, false, false) => m.push(l),
+                (false, true, false) => n.push(l),
+                (true, true, true) => k.push(l),
+                _ => return None,
+            }
+        }
+        Some(Contraction { batch, m, n, k, factors, multiply: name(multiply), add: name(add), nest })
+    }
+    pub fn extent(&self, loops: &[usize]) -> i64 {
+        loops.iter().map(|l| self.nest.bounds[*l]).product()
+    }
+    pub fn accumulator_type(&self) -> Type<'c> {
+        elem(self.nest.outs[0].r#type())
+    }
+    pub fn factor_type(&self) -> Type<'c> {
+        self.factors[0].r#type()
+    }
+    /// What is multiplied, from an element of input `i`.
+    pub fn factor(&self, em: &mut Em<'c>, b: &B<'c>, i: usize, x: V<'c>) -> V<'c> {
+        let mut map = Scalars::from([(key(arg(self.nest.body, i)), Scalar::Value(x))]);
+        em.value_in(b, self.factors[i], &mut map)
+    }
+    /// accumulator + x * y.
+    pub fn step(&self, b: &B<'c>, x: V<'c>, y: V<'c>, accumulator: V<'c>) -> V<'c> {
+        if self.add == "arith.addf" && matches!(bits(accumulator.r#type()), 32 | 64) {
+            return b.same("math.fma", &[x, y, accumulator]);
+        }
+        let product = b.same(self.multiply, &[x, y]);
+        b.same(self.add, &[accumulator, product])
+    }
+}
+
+/// The one argument of the body that `v` is made from.
+fn leaf(v: V, body: Blk) -> Option<usize> {
+    if v.is_block_argument() {
+        return (0..2).find(|i| key(arg(body, *i)) == key(v));
+    }
+    let op = def(v)?;
+    let mut found = None;
+    for x in operands(op) {
+        if def(x).is_some_and(|d| name(d) == "arith.constant") {
+            continue;
+        }
+        let l = leaf(x, body)?;
+        if found.is_some_and(|f| f != l) {
+            return None;
+        }
+        found = Some(l);
+    }
+    found.filter(|_| op.region_count() == 0 && name(op) != "tensor.extract")
+}

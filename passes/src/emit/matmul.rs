@@ -1,0 +1,303 @@
+//! Contractions in tiles: a workgroup owns a tile of the result, brings the tiles of both inputs that it needs through
+//! workgroup memory, step by step along k, and each thread keeps its share of the result in registers.
+//!
+//! `tensor<64x64xf32>` = 64x96 times 96x64 with tiles 32x32 and 16 along k: 4 workgroups of 16x16 threads, thread (y, x)
+//! owns rows y, y+16 and columns x, x+16 of its tile. 6 steps: all threads load 32x16 elements of each input, in
+//! vectors along whichever dimension lies together in memory, store them k by k, meet, and multiply 16 times 2x2. Then
+//! each thread hands its 4 elements to the engine as the contraction's value and writes what hangs on them.
+//!
+//! Edges: indices beyond the end are kept inside and their results not written; beyond the end of k both factors are 0.
+
+use super::{
+    build::{Em, Lanes},
+    contraction::Contraction,
+    index::Ix,
+    kernel::{Dispatch, Frame, Launch, kernel},
+    loops::{cost, too_large},
+    nest::Nest,
+    output::{Item, items, write},
+};
+use crate::{ir::*, pass::PassError, spec::DeviceSpec};
+
+/// Elements between the rows of a tile in workgroup memory beyond its width: keeps stores along k off one bank.
+const PAD: i64 = 1;
+/// Ops of one thread for what hangs on its elements.
+const MOST_OPS: i64 = 1024;
+
+/// Sizes of the tiles. A dimension is `threads` x `each`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Tile {
+    threads: i64,
+    each: i64,
+}
+impl Tile {
+    fn size(self) -> i64 {
+        self.threads * self.each
+    }
+}
+#[derive(Debug, PartialEq)]
+struct Plan {
+    m: Tile,
+    n: Tile,
+    k: i64,
+}
+
+/// One input's part of the work.
+struct Side {
+    input: usize,
+    /// Its own loops: m or n.
+    outer: Vec<usize>,
+    extent: i64,
+    tile: i64,
+    /// Elements of one load.
+    lanes: i64,
+    /// Lanes run along k rather than along `outer`.
+    along_k: bool,
+}
+
+pub fn emit<'c>(b: &B<'c>, d: &Dispatch<'c>, spec: &DeviceSpec) -> Result<Launch, PassError> {
+    let heavy = d.ops.iter().filter_map(|op| Nest::of(*op)).find(|n| !n.is_parallel());
+    let c = heavy
+        .and_then(Contraction::of)
+        .ok_or_else(|| PassError::Bug(format!("{}: the hero matmul has no contraction", d.name)))?;
+    let (batch, m, n) = (c.extent(&c.batch), c.extent(&c.m), c.extent(&c.n));
+    let plan = plan(d, &c, (batch, m, n, c.extent(&c.k)), spec);
+    let sides = [side(&c, 0, &c.m, plan.m.size(), &plan, spec), side(&c, 1, &c.n, plan.n.size(), &plan, spec)];
+    let (rows, columns) = ((m + plan.m.size() - 1) / plan.m.size(), (n + plan.n.size() - 1) / plan.n.size());
+    let (threads, groups) = (plan.m.threads * plan.n.threads, batch * rows * columns);
+    let launch = Launch::new(groups, threads as u32, spec).ok_or_else(|| too_large(d))?;
+    let shared = [plan.m, plan.n].map(|t| ((t.size() + PAD) * plan.k, c.factor_type()));
+    let items = items(d);
+    kernel(b, d, launch, &shared, |em, b, frame| {
+        em.if_below(b, frame.group, groups, |em, b| {
+            let at = em.ix.delinear(frame.group, &[batch, rows, columns]);
+            let thread = em.ix.delinear(frame.thread, &[plan.m.threads, plan.n.threads]);
+            let work = Work { c: &c, plan: &plan, frame, sides: &sides, batch: at[0], tiles: [at[1], at[2]], thread };
+            let accumulators = work.multiply(em, b);
+            work.finish(em, b, d, &items.iter().collect::<Vec<_>>(), &accumulators);
+        });
+    });
+    Ok(launch)
+}
+
+fn plan(d: &Dispatch, c: &Contraction, (batch, m, n, k): (i64, i64, i64, i64), spec: &DeviceSpec) -> Plan {
+    let bytes = elem_bytes(c.factor_type());
+    let along = if k > 8 { 16 } else { 8 };
+    let fits = |m: Tile, n: Tile| {
+        (m.size() + n.size() + 2 * PAD) * along * bytes <= i64::from(spec.shared_bytes)
+            && m.threads * n.threads <= i64::from(spec.max_block)
+            && m.each * n.each * cost(d) <= MOST_OPS
+    };
+    let tile = |size: i64| Tile { threads: size.min(16), each: (size / 16).max(1) };
+    let groups = |m_tile: i64, n_tile: i64| batch * ((m + m_tile - 1) / m_tile) * ((n + n_tile - 1) / n_tile);
+    let wanted = i64::from(spec.parallel_blocks);
+    let enough = |extent: i64, size: i64| extent > size / 2 || size == 8;
+    // The largest tiles that leave no workgroup mostly empty and the device full; small ones for small problems.
+    let sizes = [(128, 128), (64, 64), (32, 64), (64, 32), (32, 32), (16, 64), (64, 16), (16, 32), (32, 16)];
+    let small = [(16, 16), (8, 64), (64, 8), (8, 32), (32, 8), (8, 16), (16, 8), (8, 8)];
+    let possible = || {
+        sizes
+            .iter()
+            .chain(&small)
+            .filter(|(x, y)| enough(m, *x) && enough(n, *y) && fits(tile(*x), tile(*y)) && (*x < 128 || bytes <= 4))
+    };
+    let (x, y) = possible()
+        .find(|(x, y)| groups(*x, *y) >= wanted && x * y >= 256)
+        .or_else(|| possible().filter(|(x, y)| x * y >= 256).last())
+        .or_else(|| possible().next())
+        .copied()
+        .unwrap_or((8, 8));
+    Plan { m: tile(x), n: tile(y), k: along }
+}
+
+fn side(c: &Contraction, input: usize, outer: &[usize], tile: i64, plan: &Plan, spec: &DeviceSpec) -> Side {
+    let extents = shape(c.nest.ins[input].r#type());
+    // The loop that the innermost dimension of any extent follows.
+    let last = (0..extents.len()).rev().find(|d| extents[*d] > 1);
+    let innermost = (0..c.nest.bounds.len()).find(|l| last.is_some() && c.nest.input_dim(input, *l) == last);
+    let along_k = innermost.is_none_or(|l| c.k.contains(&l));
+    let mut lanes = (i64::from(spec.vector_bytes) / elem_bytes(c.nest.ins[input].r#type())).max(1);
+    let run = innermost.map_or(1, |l| c.nest.bounds[l]);
+    let width = if along_k { plan.k } else { tile };
+    // Shorter vectors rather than threads with nothing to load.
+    let threads = plan.m.threads * plan.n.threads;
+    while lanes > 1 && (run % lanes != 0 || width % lanes != 0 || tile * plan.k / lanes < threads) {
+        lanes /= 2;
+    }
+    Side { input, outer: outer.to_vec(), extent: c.extent(outer), tile, lanes, along_k }
+}
+
+struct Work<'a, 'c> {
+    c: &'a Contraction<'c>,
+    plan: &'a Plan,
+    frame: &'a Frame<'c>,
+    sides: &'a [Side; 2],
+    batch: Ix,
+    /// Number of the tile along m and n.
+    tiles: [Ix; 2],
+    /// Place of the thread along m and n.
+    thread: Vec<Ix>,
+}
+
+impl<'c> Work<'_, 'c> {
+    /// The thread's elements, row by row.
+    fn multiply(&self, em: &mut Em<'c>, b: &B<'c>) -> Vec<V<'c>> {
+        let (rows, columns) = (self.plan.m.each as usize, self.plan.n.each as usize);
+        let zero = em.zero(self.c.accumulator_type());
+        let k = self.c.extent(&self.c.k);
+        let steps = (k + self.plan.k - 1) / self.plan.k;
+        if steps == 0 {
+            return vec![zero; rows * columns];
+        }
+        em.for_each(b, steps, &vec![zero; rows * columns], |em, b, step, carried| {
+            let first = em.ix.scale(step, self.plan.k);
+            // All loads before the first store, so that they are under way together.
+            let loaded: Vec<Chunk> = self.sides.iter().map(|side| self.load(em, b, side, first)).collect();
+            for (side, chunk) in self.sides.iter().zip(&loaded) {
+                self.store(b, side, chunk);
+            }
+            b.op("gpu.barrier", &[], &[], &[], vec![]);
+            let turns = self.plan.k;
+            let next = em.for_each(b, turns, carried, |em, b, k, carried| {
+                let x = self.fragment(em, b, 0, self.plan.m, k);
+                let y = self.fragment(em, b, 1, self.plan.n, k);
+                let pairs = (0..rows * columns).map(|i| (x[i / columns], y[i % columns]));
+                pairs.zip(carried).map(|((x, y), a)| self.c.step(b, x, y, *a)).collect()
+            });
+            b.op("gpu.barrier", &[], &[], &[], vec![]);
+            next
+        })
+    }
+    /// The thread's factors at one k.
+    fn fragment(&self, em: &mut Em<'c>, b: &B<'c>, side: usize, tile: Tile, k: Ix) -> Lanes<'c> {
+        let row = em.ix.scale(k, tile.size() + PAD);
+        let row = em.ix.add(row, self.thread[side]);
+        (0..tile.each)
+            .map(|i| {
+                let at = em.ix.add_constant(row, i * tile.threads);
+                let at = em.ssa(b, at);
+                b.op1("memref.load", &[self.frame.shared[side], at], self.c.factor_type(), &[])
+            })
+            .collect()
+    }
+}
+
+/// Values and where in workgroup memory they go.
+type Chunk<'c> = Vec<(V<'c>, V<'c>)>;
+
+impl<'c> Work<'_, 'c> {
+    fn store(&self, b: &B<'c>, side: &Side, chunk: &Chunk<'c>) {
+        for (x, at) in chunk {
+            b.op("memref.store", &[*x, self.frame.shared[side.input], *at], &[], &[], vec![]);
+        }
+    }
+    /// The thread's share of one input's tile at the step that begins at `first` along k. A tile with fewer elements
+    /// than there are threads is stored here, by those that have one.
+    fn load(&self, em: &mut Em<'c>, b: &B<'c>, side: &Side, first: Ix) -> Chunk<'c> {
+        let threads = self.plan.m.threads * self.plan.n.threads;
+        let (inner, outer) = if side.along_k { (self.plan.k, side.tile) } else { (side.tile, self.plan.k) };
+        let chunks = inner / side.lanes * outer;
+        let share = |em: &mut Em<'c>, b: &B<'c>, turn: i64| -> Chunk<'c> {
+            let chunk = em.ix.add_constant(self.frame.thread, turn * threads);
+            let place = em.ix.delinear(chunk, &[outer, inner / side.lanes]);
+            let (run, lane) = (em.ix.scale(place[1], side.lanes), em.ix.lane(side.lanes));
+            let run = em.ix.add(run, lane);
+            let (k, o) = if side.along_k { (run, place[0]) } else { (place[0], run) };
+            let lanes = self.elements(em, b, side, first, k, o);
+            let at = em.ix.scale(k, side.tile + PAD);
+            let at = em.ix.add(at, o);
+            (0..side.lanes)
+                .map(|l| {
+                    let at = em.ix.at_lane(at, l);
+                    (lanes[if lanes.len() == 1 { 0 } else { l as usize }], em.ssa(b, at))
+                })
+                .collect()
+        };
+        if chunks < threads {
+            em.if_below(b, self.frame.thread, chunks, |em, b| {
+                let chunk = share(em, b, 0);
+                self.store(b, side, &chunk);
+            });
+            return vec![];
+        }
+        (0..chunks / threads).flat_map(|turn| share(em, b, turn)).collect()
+    }
+    /// Factors of one input at (k, o) of its tile.
+    fn elements(&self, em: &mut Em<'c>, b: &B<'c>, side: &Side, first: Ix, k: Ix, o: Ix) -> Lanes<'c> {
+        let extent = self.c.extent(&self.c.k);
+        let k = em.ix.add(first, k);
+        let start = em.ix.scale(self.tiles[side.input], side.tile);
+        let o = em.ix.add(start, o);
+        // Lanes of the dimension that they run along are cut as whole vectors.
+        let (k_lanes, o_lanes) = if side.along_k { (side.lanes, 1) } else { (1, side.lanes) };
+        let beyond = em.ix.range(k).1 >= extent;
+        let inside = beyond.then(|| {
+            let x = em.ix.at_lane(k, 0);
+            let (x, n) = (em.ssa(b, x), em.index(extent));
+            b.cmpi("ult", x, n)
+        });
+        let k = keep_inside(em, b, k, extent, k_lanes);
+        let o = keep_inside(em, b, o, side.extent, o_lanes);
+        let mut loops = vec![em.ix.constant(0); self.c.nest.bounds.len()];
+        for (group, at) in [(&self.c.batch, self.batch), (&side.outer, o), (&self.c.k, k)] {
+            let extents: Vec<i64> = group.iter().map(|l| self.c.nest.bounds[*l]).collect();
+            for (l, i) in group.iter().zip(em.ix.delinear(at, &extents)) {
+                loops[*l] = i;
+            }
+        }
+        let index = self.c.nest.in_index(em, side.input, &loops);
+        let lanes = em.eval(b, self.c.nest.ins[side.input], &index);
+        lanes
+            .into_iter()
+            .map(|x| {
+                let x = self.c.factor(em, b, side.input, x);
+                let zero = em.zero(self.c.factor_type());
+                inside.map_or(x, |i| b.select(i, x, zero))
+            })
+            .collect()
+    }
+    /// Hands each element to the engine and writes what hangs on it.
+    fn finish(&self, em: &mut Em<'c>, b: &B<'c>, d: &Dispatch<'c>, items: &[&Item<'c>], accumulators: &[V<'c>]) {
+        let result = result(self.c.nest.op, 0);
+        let shape = shape(result.r#type());
+        let place = |em: &mut Em<'c>, side: usize, tile: Tile, i: i64| {
+            let start = em.ix.scale(self.tiles[side], tile.size());
+            let at = em.ix.add(start, self.thread[side]);
+            em.ix.add_constant(at, i * tile.threads)
+        };
+        let columns = self.plan.n.each;
+        for (i, x) in accumulators.iter().enumerate() {
+            let m = place(em, 0, self.plan.m, i as i64 / columns);
+            let n = place(em, 1, self.plan.n, i as i64 % columns);
+            em.if_below(b, m, self.sides[0].extent, |em, b| {
+                em.if_below(b, n, self.sides[1].extent, |em, b| {
+                    let mut loops = vec![em.ix.constant(0); self.c.nest.bounds.len()];
+                    for (group, at) in [(&self.c.batch, self.batch), (&self.c.m, m), (&self.c.n, n)] {
+                        let extents: Vec<i64> = group.iter().map(|l| self.c.nest.bounds[*l]).collect();
+                        for (l, i) in group.iter().zip(em.ix.delinear(at, &extents)) {
+                            loops[*l] = i;
+                        }
+                    }
+                    let index = self.c.nest.out_index(em, 0, &loops);
+                    let at = em.ix.linear(&index, &shape);
+                    em.heroes.insert(key(result), (index, vec![*x]));
+                    write(em, b, d, self.frame, items, at);
+                });
+            });
+        }
+    }
+}
+/// `e` where it is below `extent`, else the last index; lanes go together.
+fn keep_inside<'c>(em: &mut Em<'c>, b: &B<'c>, e: Ix, extent: i64, lanes: i64) -> Ix {
+    if em.ix.range(e).1 < extent {
+        return e;
+    }
+    let first = em.ix.at_lane(e, 0);
+    let vector = em.ix.div(first, lanes);
+    let (x, last) = (em.ssa(b, vector), em.index(extent / lanes - 1));
+    let v = b.same("arith.minui", &[x, last]);
+    let v = em.ix.value(v, (0, extent / lanes - 1));
+    let v = em.ix.scale(v, lanes);
+    let lane = em.ix.lane(lanes);
+    em.ix.add(v, lane)
+}
