@@ -209,14 +209,15 @@ fn serve(
     for i in order {
         match fit(&*platform, i, profiles) {
             Ok((driver, profile)) => return Ok((driver, devices[i].clone(), profile)),
-            Err(why) => reasons.push(format!("{} cannot: {why}", devices[i])),
+            Err(why) => reasons.push(why),
         }
     }
     Err(reasons.join("; "))
 }
 
 fn fit(platform: &dyn Platform, i: usize, profiles: &[Profile]) -> Result<(Arc<dyn Driver>, usize), String> {
-    let target = platform.devices()[i].backend.name();
+    let device = &platform.devices()[i];
+    let target = device.backend.name();
     let mut reasons = vec![];
     for (p, profile) in profiles.iter().enumerate().filter(|(_, p)| p.target == target) {
         let unmet = platform.unmet(i, &profile.requires);
@@ -229,7 +230,7 @@ fn fit(platform: &dyn Platform, i: usize, profiles: &[Profile]) -> Result<(Arc<d
             Err(e) => Err(e.to_string()),
         };
     }
-    Err(reasons.join("; "))
+    Err(format!("{device} cannot: {}", reasons.join("; ")))
 }
 
 fn list<S: AsRef<str>>(names: impl Iterator<Item = S>) -> String {

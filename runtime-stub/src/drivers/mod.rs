@@ -4,8 +4,11 @@
 //! are the session's and the model's.
 
 pub(crate) mod control;
+mod cuda;
+mod hip;
 pub(crate) mod slab;
-pub(crate) mod vulkan;
+mod stream;
+mod vulkan;
 
 use crate::{
     counters::Tally,
@@ -97,7 +100,7 @@ pub(crate) trait Platform {
 }
 
 /// Why an API reaches no device.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Unavailable {
     pub cause: String,
     pub remedy: String,
@@ -107,9 +110,7 @@ pub(crate) struct Unavailable {
 pub(crate) fn platform(backend: Backend) -> Result<Box<dyn Platform>, Unavailable> {
     match backend {
         Backend::Vulkan => Ok(Box::new(vulkan::Vulkan::open()?)),
-        Backend::Cuda | Backend::Rocm => Err(Unavailable {
-            cause: "this runtime has no driver for it yet".into(),
-            remedy: "name a vulkan device".into(),
-        }),
+        Backend::Cuda => Ok(Box::new(cuda::Cuda::open()?)),
+        Backend::Rocm => Ok(Box::new(hip::Hip::open()?)),
     }
 }

@@ -15,7 +15,7 @@ use zml_runtime::{
 /// `main(x) = x + w`, `w` kept outside in `w.safetensors`; `flag(p) = p`, a predicate.
 fn model(dir: &Path) {
     let weight = f32s(&[10.0, 20.0, 30.0]);
-    let mut m = vulkan();
+    let mut m = builder(&["vulkan"]);
     m.manifest.weights = vec![Weight {
         tensor: tensor("w", DType::F32, &[3]),
         sha256: Sha256::digest(&weight).iter().map(|b| format!("{b:02x}")).collect(),
@@ -31,12 +31,12 @@ fn model(dir: &Path) {
     let pass = Program { arena_bytes: 0, buffers: vec![buffer(a(0), 2)], results: vec![0], steps: vec![] };
     let p = || tensor("p", DType::I1, &[2]);
     let bytes = m
-        .entry("main", vec![input("x", 3), Argument::Weight { weight: 0 }], vec![result("y", 3)], add)
+        .entry("main", vec![input("x", 3), Argument::Weight { weight: 0 }], vec![result("y", 3)], &add)
         .entry(
             "flag",
             vec![Argument::Input { tensor: p(), donated: false }],
             vec![EntryResult { tensor: p(), state: None }],
-            pass,
+            &pass,
         )
         .bytes();
     std::fs::write(dir.join("m.zml"), bytes).unwrap();

@@ -1,7 +1,7 @@
 //! Hand-made artifacts for tests: a few kernels assembled as SPIR-V, and short ways to write manifests.
 
-use crate::kernels;
-use std::{io::Write, path::PathBuf};
+use crate::{kernels, ptx};
+use std::io::Write;
 use zml_runtime::{Artifact, Device, DeviceRequest, Error, Model, Session, WeightPlaces, format::*};
 
 pub fn tensor(name: &str, dtype: DType, shape: &[u64]) -> Tensor {
@@ -23,29 +23,68 @@ pub fn slice(buffer: usize, offset: u64, bytes: u64) -> Slice {
     Slice { buffer, offset, bytes }
 }
 
-/// An artifact under construction, with one profile of one target.
-pub struct Model1 {
+/// An artifact under construction.
+pub struct Builder {
     pub writer: Writer,
     pub manifest: Manifest,
 }
 
-impl Model1 {
-    /// `kernels` all live in one module.
-    pub fn new(profile: Profile) -> Self {
-        let manifest = Manifest {
-            producer: "test".into(),
-            model: zml_runtime::format::Model { name: "test".into(), version: "1".into() },
-            weights: vec![],
-            state: vec![],
-            entries: vec![],
-            profiles: vec![profile],
-            blobs: vec![],
-        };
-        Model1 { writer: Writer::new(), manifest }
-    }
-    pub fn entry(mut self, name: &str, arguments: Vec<Argument>, results: Vec<EntryResult>, program: Program) -> Self {
+/// With a profile for each target: `vulkan`, `cuda`, `rocm`. The kernels are those of `kernels.rs`; for ROCm there is only
+/// what the fake library reads.
+pub fn builder(targets: &[&str]) -> Builder {
+    let mut writer = Writer::new();
+    let profiles = targets.iter().map(|t| profile(t, &mut writer)).collect();
+    let model = zml_runtime::format::Model { name: "test".into(), version: "1".into() };
+    let manifest = Manifest {
+        producer: "test".into(),
+        model,
+        weights: vec![],
+        state: vec![],
+        entries: vec![],
+        profiles,
+        blobs: vec![],
+    };
+    Builder { writer, manifest }
+}
+
+fn profile(target: &str, writer: &mut Writer) -> Profile {
+    let (name, requires, blob) = match target {
+        "vulkan" => {
+            let requires = Requires {
+                api: "1.2".into(),
+                features: ["shaderInt8", "storageBuffer8BitAccess"].map(String::from).to_vec(),
+                limits: vec![("maxPerStageDescriptorStorageBuffers".into(), 4)],
+                ..Requires::default()
+            };
+            ("vulkan1.2", requires, writer.blob(&kernels::module()))
+        }
+        "cuda" => {
+            let requires = Requires { api: "11010".into(), arch: "sm_80+".into(), ..Requires::default() };
+            ("generic", requires, writer.blob(ptx::module().as_bytes()))
+        }
+        _ => {
+            let requires = Requires { arch: "gfx942".into(), ..Requires::default() };
+            ("gfx942", requires, writer.blob(ptx::module().as_bytes()))
+        }
+    };
+    let access = |s: &str| s.chars().map(|c| if c == 'r' { Access::Read } else { Access::Write }).collect();
+    let kernel = |(symbol, accesses): &(&str, &str)| Kernel {
+        symbol: (*symbol).into(),
+        blob,
+        block: [64, 1, 1],
+        shared_bytes: 0,
+        buffers: access(accesses),
+        scalar_bytes: 8,
+        label: format!("test_{symbol}"),
+    };
+    let kernels = kernels::KERNELS.iter().map(kernel).collect();
+    Profile { target: target.into(), name: name.into(), requires, kernels, programs: vec![] }
+}
+
+impl Builder {
+    pub fn entry(mut self, name: &str, arguments: Vec<Argument>, results: Vec<EntryResult>, program: &Program) -> Self {
         self.manifest.entries.push(Entry { name: name.into(), arguments, results });
-        self.manifest.profiles[0].programs.push(program);
+        self.manifest.profiles.iter_mut().for_each(|p| p.programs.push(program.clone()));
         self
     }
     pub fn bytes(self) -> Vec<u8> {
@@ -56,34 +95,9 @@ impl Model1 {
     }
 }
 
-/// The Vulkan profile that the kernels of `kernels` need, for lavapipe.
-pub fn vulkan() -> Model1 {
-    let mut m = Model1::new(Profile {
-        target: "vulkan".into(),
-        name: "vulkan1.2".into(),
-        requires: Requires {
-            api: "1.2".into(),
-            features: ["shaderInt8", "storageBuffer8BitAccess"].map(String::from).to_vec(),
-            limits: vec![("maxPerStageDescriptorStorageBuffers".into(), 4)],
-            ..Requires::default()
-        },
-        kernels: vec![],
-        programs: vec![],
-    });
-    let blob = m.writer.blob(&kernels::module());
-    let access = |s: &str| s.chars().map(|c| if c == 'r' { Access::Read } else { Access::Write }).collect();
-    for (symbol, accesses) in kernels::KERNELS {
-        m.manifest.profiles[0].kernels.push(Kernel {
-            symbol: (*symbol).into(),
-            blob,
-            block: [64, 1, 1],
-            shared_bytes: 0,
-            buffers: access(accesses),
-            scalar_bytes: 8,
-            label: format!("test_{symbol}"),
-        });
-    }
-    m
+/// For any device that a test may find.
+pub fn any() -> Builder {
+    builder(&["vulkan", "cuda"])
 }
 
 /// A dispatch of the kernel `symbol` over `n` elements.
@@ -97,17 +111,21 @@ pub fn dispatch(symbol: &str, buffers: &[Slice], n: u32, scalar: u32) -> Step {
     })
 }
 
-/// The device that `auto` picks. Without a Vulkan driver the test says so and is skipped.
-pub fn open(artifact: &Artifact) -> Option<(Model, Session)> {
-    let device = match Device::open(DeviceRequest::Auto, artifact) {
-        Ok(d) => d,
+/// The device that `ZML_TEST_DEVICE` names, or that `auto` picks. Without any the test says so and is skipped.
+pub fn device(artifact: &Artifact) -> Option<Device> {
+    let request = std::env::var("ZML_TEST_DEVICE").map_or(DeviceRequest::Auto, |d| d.parse().expect("a device"));
+    match Device::open(request, artifact) {
+        Ok(d) => Some(d),
         Err(Error::NoDevice(why)) => {
             skipped(&why);
-            return None;
+            None
         }
         Err(e) => panic!("{e}"),
-    };
-    let model = Model::load(artifact, &device, &WeightPlaces::only([PathBuf::new()])).expect("the model loads");
+    }
+}
+pub fn open(artifact: &Artifact) -> Option<(Model, Session)> {
+    let device = device(artifact)?;
+    let model = Model::load(artifact, &device, &WeightPlaces::only([])).expect("the model loads");
     let session = Session::new(&model).expect("a session");
     Some((model, session))
 }

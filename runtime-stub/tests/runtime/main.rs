@@ -2,6 +2,8 @@
 
 mod cli;
 mod common;
+mod fakes;
 mod files;
 mod kernels;
-mod vulkan;
+mod programs;
+mod ptx;

@@ -1,14 +1,14 @@
-//! The runtime on a Vulkan driver, with artifacts made by hand: values, counts, state, control flow, refusals.
+//! The runtime on whatever device there is, with artifacts made by hand: values, counts, state, control flow, refusals.
 
 use crate::common::*;
-use zml_runtime::{Artifact, Counters, Device, DeviceRequest, Error, format::*};
+use zml_runtime::{Artifact, Backend, Device, DeviceRequest, Error, format::*};
 
 const A: fn(usize) -> BufferKind = BufferKind::Argument;
 const R: fn(usize) -> BufferKind = BufferKind::Result;
 
 /// `y = x + w * 3` with an intermediate in the arena, and a weight.
 fn chained(n: u64) -> Artifact {
-    let mut m = vulkan();
+    let mut m = any();
     let weight = m.writer.blob(&f32s(&(0..n).map(|i| i as f32).collect::<Vec<_>>()));
     m.manifest.weights = vec![Weight {
         tensor: tensor("w", DType::F32, &[n]),
@@ -32,7 +32,7 @@ fn chained(n: u64) -> Artifact {
         ],
     };
     let arguments = vec![input("x", n), Argument::Weight { weight: 0 }];
-    m.entry("main", arguments, vec![result("y", n)], program).artifact()
+    m.entry("main", arguments, vec![result("y", n)], &program).artifact()
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn a_donated_input_is_written_in_place_and_supplied_anew() {
         results: vec![0],
         steps: vec![dispatch("add", &[slice(0, 0, 16), slice(0, 0, 16), slice(0, 0, 16)], 4, 0)],
     };
-    let artifact = vulkan().entry("main", vec![donated("x", 4)], vec![result("y", 4)], program).artifact();
+    let artifact = any().entry("main", vec![donated("x", 4)], vec![result("y", 4)], &program).artifact();
     let Some((_, mut s)) = open(&artifact) else { return };
     s.write("main", 0, &f32s(&[1.0, 2.0, 3.0, 4.0])).unwrap();
     s.call("main").unwrap();
@@ -91,7 +91,7 @@ fn a_donated_input_is_written_in_place_and_supplied_anew() {
 
 /// `push`: s = s + x, in place or through a result of its own. `get`: y = s * 1.
 fn stateful(in_place: bool) -> Artifact {
-    let mut m = vulkan();
+    let mut m = any();
     m.manifest.state = vec![State { tensor: tensor("s", DType::F32, &[4]) }];
     let at = if in_place { 1 } else { 2 };
     let push = Program {
@@ -108,8 +108,8 @@ fn stateful(in_place: bool) -> Artifact {
     };
     let state = || Argument::State { state: 0 };
     let next = EntryResult { state: Some(0), ..result("s", 4) };
-    m.entry("push", vec![input("x", 4), state()], vec![next], push)
-        .entry("get", vec![state()], vec![result("y", 4)], get)
+    m.entry("push", vec![input("x", 4), state()], vec![next], &push)
+        .entry("get", vec![state()], vec![result("y", 4)], &get)
         .artifact()
 }
 
@@ -145,12 +145,13 @@ fn doubling() -> Artifact {
             body: vec![dispatch("add", &[x, x, x], 2, 0)],
         }],
     };
-    vulkan().entry("main", vec![donated("x", 2)], vec![result("y", 2)], program).artifact()
+    any().entry("main", vec![donated("x", 2)], vec![result("y", 2)], &program).artifact()
 }
 
 #[test]
 fn a_loop_reads_its_predicate_back_once_a_turn() {
-    let Some((_, mut s)) = open(&doubling()) else { return };
+    let Some((model, mut s)) = open(&doubling()) else { return };
+    let is_vulkan = model.device().info().backend == Backend::Vulkan;
     for (start, turns) in [([3.0, 1.0], 6), ([100.0, 1.0], 0)] {
         let before = s.counters();
         s.write("main", 0, &f32s(&start)).unwrap();
@@ -160,7 +161,9 @@ fn a_loop_reads_its_predicate_back_once_a_turn() {
         let turns = turns as u64;
         let c = s.counters();
         assert_eq!(c.read_backs - before.read_backs, turns + 1);
-        assert_eq!(c.submits - before.submits, turns + 2);
+        // On Vulkan one submit a turn holds body and condition; a graph has one segment.
+        let submits = if is_vulkan { turns + 2 } else { 2 * turns + 1 };
+        assert_eq!(c.submits - before.submits, submits);
         assert_eq!(c.dispatches - before.dispatches, 2 * turns + 1);
     }
 }
@@ -186,7 +189,7 @@ fn branches_by_predicate_and_by_index() {
         ],
     };
     let index = Argument::Input { tensor: tensor("i", DType::I32, &[]), donated: false };
-    let artifact = vulkan().entry("main", vec![input("x", 1), index], vec![result("z", 1)], program).artifact();
+    let artifact = any().entry("main", vec![input("x", 1), index], vec![result("z", 1)], &program).artifact();
     let Some((_, mut s)) = open(&artifact) else { return };
     for (x, i, expected) in [(1.0, 0, 2.0), (1.0, 1, 4.0), (20.0, 2, 300.0), (20.0, 7, 300.0), (1.0, -1, 6.0)] {
         s.write("main", 0, &f32s(&[x])).unwrap();
@@ -215,7 +218,7 @@ fn fills_and_copies_reach_any_byte() {
         };
         let x = Argument::Input { tensor: u8s("x"), donated: true };
         let results = ["y", "z"].map(|n| EntryResult { tensor: u8s(n), state: None }).to_vec();
-        let Some((_, mut s)) = open(&vulkan().entry("main", vec![x], results, program).artifact()) else { return };
+        let Some((_, mut s)) = open(&any().entry("main", vec![x], results, &program).artifact()) else { return };
         s.write("main", 0, &[7; 24]).unwrap();
         s.call("main").unwrap();
         let (from, to) = (offset as usize, (offset + bytes) as usize);
@@ -243,7 +246,7 @@ fn tensors_without_elements_pass_through() {
             }),
         ],
     };
-    let artifact = vulkan().entry("main", vec![input("x", 0)], vec![result("y", 0)], program).artifact();
+    let artifact = any().entry("main", vec![input("x", 0)], vec![result("y", 0)], &program).artifact();
     let Some((_, mut s)) = open(&artifact) else { return };
     s.write("main", 0, &[]).unwrap();
     s.call("main").unwrap();
@@ -253,7 +256,7 @@ fn tensors_without_elements_pass_through() {
 
 #[test]
 fn an_output_may_be_an_input_or_a_constant() {
-    let mut m = vulkan();
+    let mut m = any();
     let constant = m.writer.blob(&f32s(&[5.0, 6.0]));
     let program = Program {
         arena_bytes: 0,
@@ -261,12 +264,13 @@ fn an_output_may_be_an_input_or_a_constant() {
         results: vec![1, 0],
         steps: vec![],
     };
-    let artifact = m.entry("main", vec![input("x", 2)], vec![result("c", 2), result("x", 2)], program).artifact();
+    let artifact = m.entry("main", vec![input("x", 2)], vec![result("c", 2), result("x", 2)], &program).artifact();
     let Some((_, mut s)) = open(&artifact) else { return };
     s.write("main", 0, &f32s(&[1.0, 2.0])).unwrap();
     s.call("main").unwrap();
     assert_eq!((read(&s, "main", 0), read(&s, "main", 1)), (vec![5.0, 6.0], vec![1.0, 2.0]));
-    assert_eq!(s.counters(), Counters { submits: 1, allocations: s.counters().allocations, ..Counters::default() });
+    let c = s.counters();
+    assert_eq!((c.dispatches, c.copies, c.barriers), (0, 0, 0));
 }
 
 #[test]
@@ -283,7 +287,7 @@ fn wrong_calls_are_named() {
 
 #[test]
 fn a_device_that_lacks_something_says_what() {
-    let mut m = vulkan();
+    let mut m = builder(&["vulkan"]);
     let r = &mut m.manifest.profiles[0].requires;
     r.features.extend(["shaderFancy".into(), "VK_KHR_never".into(), "sparseResidency16Samples".into()]);
     r.limits.push(("maxPushConstantsSize".into(), 1 << 20));
@@ -306,7 +310,7 @@ fn a_device_that_lacks_something_says_what() {
 
 #[test]
 fn only_backends_of_the_artifact_are_spoken_of() {
-    let artifact = chained(4);
+    let artifact = builder(&["vulkan"]).artifact();
     let open = |r: &str| Device::open(r.parse().unwrap(), &artifact).unwrap_err().to_string();
     assert_eq!(
         open("cuda:0"),

@@ -1,0 +1,23 @@
+//! A libcuda and a libamdhip64 in one library, for machines without a GPU: memory is real, copies and fills happen,
+//! kernels do not run. Every call is written to a log with its arguments, so that tests can read order, bytes and
+//! lifetimes; misuse (a freed address, a copy past its end, no current device) is logged with `!!` and fails.
+//!
+//! | variable | meaning |
+//! |---|---|
+//! | `ZML_FAKE_LOG` | file that the log is appended to |
+//! | `ZML_FAKE_FAIL` | `NAME#N=CODE`: the Nth call of NAME fails with CODE |
+//! | `ZML_FAKE_DEVICES` | number of devices, 1 |
+//! | `ZML_FAKE_VERSION` | of the driver, 12080 |
+//! | `ZML_FAKE_CAPABILITY` | compute capability, `9.0` |
+//! | `ZML_FAKE_CHIP` | AMD chip, `gfx942:sramecc+:xnack-` |
+//!
+//! A module is text with `.entry NAME(PARAMETERS)`, each parameter `.param .u64` or `.param .u32`: PTX is. Names in the
+//! log: `d` device memory, `h` pinned memory, `s` streams, `m` modules, `g` graphs, `x` executable graphs.
+
+#![allow(clippy::missing_safety_doc, reason = "every function is the C function of its name")]
+
+mod cuda;
+mod exports;
+mod hip;
+mod shared;
+mod world;

@@ -1,0 +1,281 @@
+//! A program on CUDA or HIP: each segment captured once from a stream as a graph, one graph launch a segment and call.
+//!
+//! The stream keeps order, so barriers are nothing here. Inputs and outputs pass through pinned memory.
+
+use super::{
+    Failed,
+    api::{Api, Graph, GraphExec, Stream},
+    device::{Kernels, StreamDevice},
+};
+use crate::{
+    counters::{Counters, Tally},
+    drivers::{
+        ALIGN, Executable, Job, Region,
+        control::{Machine, Node, Plan, walk},
+    },
+    error::Result,
+};
+use std::{
+    ffi::c_void,
+    ptr::{NonNull, null_mut},
+    slice,
+    sync::Arc,
+};
+use zml_format::{Dispatch, Step};
+
+pub(super) struct StreamProgram {
+    nodes: Vec<Node>,
+    work: Work,
+}
+
+/// A region and the pinned memory that it is copied from or to.
+struct Window {
+    at: NonNull<u8>,
+    bytes: usize,
+    device: u64,
+}
+
+struct Work {
+    device: Arc<StreamDevice>,
+    tally: Arc<Tally>,
+    stream: Stream,
+    /// Nothing for a segment that asks nothing of the device.
+    segments: Vec<(Option<GraphExec>, Counters)>,
+    reads: Vec<Window>,
+    inputs: Vec<Window>,
+    changed: Vec<bool>,
+    outputs: Vec<Window>,
+    pinned: Vec<NonNull<c_void>>,
+}
+// Safety: the windows are into pinned memory that lives as long as `Work`, which nobody else holds.
+unsafe impl Send for Work {}
+
+/// Calls of other threads do not disturb a capture.
+const CAPTURE_THREAD: i32 = 1;
+
+impl StreamProgram {
+    pub fn new(device: &Arc<StreamDevice>, job: &Job) -> Result<Self> {
+        let plan = Plan::new(job.steps);
+        let mut work = Work {
+            device: device.clone(),
+            tally: job.tally.clone(),
+            stream: Stream::NULL,
+            segments: vec![],
+            reads: vec![],
+            inputs: vec![],
+            changed: vec![false; job.inputs.len()],
+            outputs: vec![],
+            pinned: vec![],
+        };
+        work.stream = device.new_stream()?;
+        let kernels = device.kernels(job.kernels);
+        for steps in &plan.segments {
+            let captured = work.capture(steps, job, &kernels)?;
+            work.segments.push(captured);
+        }
+        let reads: Vec<Region> = plan.reads.iter().map(|s| job.region(s)).collect();
+        work.reads = work.windows(&reads)?;
+        work.inputs = work.windows(job.inputs)?;
+        work.outputs = work.windows(job.outputs)?;
+        Ok(StreamProgram { nodes: plan.nodes, work })
+    }
+}
+
+impl Executable for StreamProgram {
+    fn write(&mut self, i: usize, bytes: &[u8]) {
+        let w = &self.work.inputs[i];
+        assert_eq!(bytes.len(), w.bytes, "the session checks sizes");
+        // Safety: the window has as many bytes, and the stream was waited for.
+        unsafe { w.at.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
+        self.work.changed[i] = true;
+    }
+
+    fn run(&mut self) -> Result<()> {
+        let device = self.work.device.clone();
+        device.bind()?;
+        let (api, stream) = (device.api(), self.work.stream);
+        for (w, changed) in self.work.inputs.iter().zip(&mut self.work.changed) {
+            if std::mem::take(changed) && w.bytes > 0 {
+                // Safety: both have as many bytes.
+                let done = api.copy_up.with(|f| unsafe { f(w.device, w.at.as_ptr().cast(), w.bytes, stream) });
+                done.map_err(|f| device.error(f))?;
+            }
+        }
+        walk(&self.nodes, &mut self.work)?;
+        for w in &self.work.outputs {
+            self.work.fetch(w)?;
+        }
+        self.work.wait()
+    }
+
+    fn read(&self, i: usize) -> &[u8] {
+        let w = &self.work.outputs[i];
+        // Safety: the window has as many bytes, and nothing writes to it while `self` is borrowed.
+        unsafe { slice::from_raw_parts(w.at.as_ptr(), w.bytes) }
+    }
+}
+
+impl Machine for Work {
+    fn enqueue(&mut self, segment: usize) -> Result<()> {
+        let (graph, counts) = &self.segments[segment];
+        if let Some(graph) = graph {
+            // Safety: the graph is this program's, and so is the stream.
+            let done = self.device.api().graph_launch.with(|f| unsafe { f(*graph, self.stream) });
+            done.map_err(|f| self.device.error(f))?;
+            self.tally.add(Counters { submits: 1, ..Counters::default() });
+        }
+        self.tally.add(*counts);
+        Ok(())
+    }
+
+    fn decide(&mut self, read: usize) -> Result<i32> {
+        let w = &self.reads[read];
+        self.fetch(w)?;
+        self.wait()?;
+        self.tally.add(Counters { read_backs: 1, ..Counters::default() });
+        // Safety: the window has as many bytes, and the copy that wrote them is done.
+        let bytes = unsafe { slice::from_raw_parts(w.at.as_ptr(), w.bytes) };
+        Ok(match *bytes {
+            [a, b, c, d] => i32::from_le_bytes([a, b, c, d]),
+            [predicate, ..] => predicate.into(),
+            [] => 0,
+        })
+    }
+}
+
+impl Work {
+    fn fetch(&self, w: &Window) -> Result<()> {
+        if w.bytes == 0 {
+            return Ok(());
+        }
+        // Safety: both have as many bytes.
+        let copy = |f: &unsafe extern "C" fn(*mut c_void, u64, usize, Stream) -> i32| unsafe {
+            f(w.at.as_ptr().cast(), w.device, w.bytes, self.stream)
+        };
+        self.device.api().copy_down.with(copy).map_err(|f| self.device.error(f))
+    }
+
+    fn wait(&self) -> Result<()> {
+        // Safety: the stream is this program's.
+        let done = self.device.api().stream_wait.with(|f| unsafe { f(self.stream) });
+        done.map_err(|f| self.device.error(f))
+    }
+
+    fn capture(&self, steps: &[&Step], job: &Job, kernels: &Kernels) -> Result<(Option<GraphExec>, Counters)> {
+        let api = self.device.api();
+        let mut counts = Counters::default();
+        let mut graph = Graph::NULL;
+        // Safety: the stream is this program's; what is captured runs only when the graph is launched.
+        let captured = api.capture_begin.with(|f| unsafe { f(self.stream, CAPTURE_THREAD) }).and_then(|()| {
+            let done = steps.iter().try_for_each(|s| self.step(api, s, job, kernels, &mut counts));
+            // Ended in any case: a stream that captures is of no other use.
+            let ended = api.capture_end.with(|f| unsafe { f(self.stream, &raw mut graph) });
+            done.and(ended)
+        });
+        let mut executable = GraphExec::NULL;
+        let is_idle = counts.dispatches + counts.copies == 0;
+        let made = captured.and_then(|()| {
+            if is_idle {
+                return Ok(());
+            }
+            // Safety: the graph was just captured.
+            api.graph_instantiate.with(|f| unsafe { f(&raw mut executable, graph, 0) })
+        });
+        if graph != Graph::NULL {
+            // Safety: the executable graph does not need it.
+            let _ = api.graph_destroy.with(|f| unsafe { f(graph) });
+        }
+        made.map_err(|f| self.device.error(f))?;
+        Ok(((!is_idle).then_some(executable), counts))
+    }
+
+    fn step(&self, api: &Api, s: &Step, job: &Job, kernels: &Kernels, n: &mut Counters) -> Result<(), Failed> {
+        match s {
+            Step::Dispatch(x) if x.grid.contains(&0) => Ok(()),
+            Step::Dispatch(x) => {
+                n.dispatches += 1;
+                self.launch(api, x, job, kernels)
+            }
+            Step::Barrier => {
+                n.barriers += 1;
+                Ok(())
+            }
+            Step::Copy { from, .. } if from.bytes == 0 => Ok(()),
+            Step::Copy { from, to } => {
+                n.copies += 1;
+                let (a, b) = (self.device.address(job.region(from)), self.device.address(job.region(to)));
+                // Safety: both regions have as many bytes and do not overlap.
+                api.copy.with(|f| unsafe { f(b, a, from.bytes as usize, self.stream) })
+            }
+            Step::Fill { to, .. } if to.bytes == 0 => Ok(()),
+            Step::Fill { to, byte } => {
+                n.copies += 1;
+                let at = self.device.address(job.region(to));
+                // Safety: within the region.
+                api.fill.with(|f| unsafe { f(at, *byte, to.bytes as usize, self.stream) })
+            }
+            Step::While { .. } | Step::If { .. } | Step::Case { .. } => unreachable!("a plan's segments are straight"),
+        }
+    }
+
+    fn launch(&self, api: &Api, x: &Dispatch, job: &Job, kernels: &Kernels) -> Result<(), Failed> {
+        let k = &job.profile.kernels[x.kernel];
+        let mut addresses: Vec<u64> = x.buffers.iter().map(|s| self.device.address(job.region(s))).collect();
+        let mut scalars = x.scalars.clone();
+        let mut arguments: Vec<*mut c_void> = addresses.iter_mut().map(|a| (&raw mut *a).cast()).collect();
+        arguments.extend(scalars.iter_mut().map(|s| (&raw mut *s).cast::<c_void>()));
+        let ([gx, gy, gz], [bx, by, bz]) = (x.grid, k.block);
+        let function = kernels.functions[x.kernel];
+        // Safety: the arguments are what the kernel declares, and are read before the call returns.
+        api.launch.with(|f| unsafe {
+            f(function, gx, gy, gz, bx, by, bz, k.shared_bytes, self.stream, arguments.as_mut_ptr(), null_mut())
+        })
+    }
+
+    /// Pinned memory for each region, in one allocation.
+    fn windows(&mut self, regions: &[Region]) -> Result<Vec<Window>> {
+        let total: u64 = regions.iter().map(|r| r.bytes.next_multiple_of(ALIGN)).sum();
+        let mut base = NonNull::dangling();
+        if total > 0 {
+            let mut at = null_mut();
+            // Safety: the pointer is written before it is read.
+            let done = self.device.api().allocate_host.with(|f| unsafe { f(&raw mut at, total as usize, 0) });
+            done.map_err(|f| self.device.exhausted(f, "inputs and outputs", total))?;
+            base = NonNull::new(at).unwrap_or(base);
+            self.pinned.push(base);
+            self.tally.add(Counters { allocations: 1, ..Counters::default() });
+        }
+        let mut offset = 0;
+        let window = |r: &Region| {
+            // Safety: within the allocation.
+            let at = if r.bytes == 0 { NonNull::dangling() } else { unsafe { base.cast::<u8>().add(offset) } };
+            offset += r.bytes.next_multiple_of(ALIGN) as usize;
+            Window { at, bytes: r.bytes as usize, device: self.device.address(*r) }
+        };
+        Ok(regions.iter().map(window).collect())
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        if self.device.bind().is_err() {
+            return;
+        }
+        let api = self.device.api();
+        // Safety: all is this program's; a run that failed may have left work behind. Failures have nobody to tell.
+        unsafe {
+            if self.stream != Stream::NULL {
+                let _ = api.stream_wait.with(|f| f(self.stream));
+            }
+            for graph in self.segments.iter().filter_map(|s| s.0) {
+                let _ = api.graph_exec_destroy.with(|f| f(graph));
+            }
+            if self.stream != Stream::NULL {
+                let _ = api.stream_destroy.with(|f| f(self.stream));
+            }
+            for p in &self.pinned {
+                let _ = api.free_host.with(|f| f(p.as_ptr()));
+            }
+        }
+    }
+}
