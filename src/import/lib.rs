@@ -2,18 +2,22 @@
 //! printed, and evaluated. Nothing here knows MLIR's libraries; `passes::legalize` takes the tree from here.
 
 mod build;
+mod bytecode;
 pub mod diag;
 mod float;
 mod fold;
 pub mod interp;
 mod literal;
-mod print;
+pub mod print;
 mod raw;
 mod read;
+mod same;
 mod text;
 pub mod tree;
 mod unbuild;
 
 pub use diag::{Diagnostic, Diagnostics, Severity, Source};
 pub use fold::fold;
+pub use print::print;
 pub use read::{read, read_ref};
+pub use same::{difference, same};

@@ -1,13 +1,11 @@
 //! The door for programs: recognises what a file is and gives it to its reader.
 
 use crate::{
+    bytecode,
     diag::{Diagnostic, Diagnostics, Source},
     text,
     tree::{Program, Span},
 };
-
-/// First bytes of MLIR bytecode: `MLïR`.
-const BYTECODE: &[u8] = b"ML\xefR";
 
 /// Reads StableHLO text or a portable artifact. All errors of the file are returned, located.
 #[allow(clippy::needless_pass_by_value)]
@@ -27,8 +25,8 @@ pub fn read_ref(source: &Source) -> Result<Program, Diagnostics> {
     if source.bytes.iter().all(u8::is_ascii_whitespace) {
         return refuse(Diagnostic::error("E0107", Span::NONE, "the file is empty"));
     }
-    if source.bytes.starts_with(BYTECODE) {
-        return refuse(Diagnostic::error("E0502", Span::NONE, "bytecode is not read yet"));
+    if source.bytes.starts_with(bytecode::MAGIC) {
+        return bytecode::read(source);
     }
     if looks_binary(&source.bytes) {
         return refuse(

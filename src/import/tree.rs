@@ -166,6 +166,8 @@ pub struct Value {
 pub struct Func {
     pub name: String,
     pub public: bool,
+    /// Declared only: no body, and `body.args` stand for the types of the arguments.
+    pub external: bool,
     pub values: Vec<Value>,
     pub body: Block,
     /// One for each of `body.args`.
@@ -424,6 +426,7 @@ pub enum OpKind {
     },
     DotGeneral {
         dims: DotDims,
+        /// One for each operand; empty if all are DEFAULT.
         precision: Vec<String>,
         algorithm: Option<DotAlgorithm>,
     },

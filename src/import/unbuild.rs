@@ -199,7 +199,7 @@ pub(crate) fn attrs(op: &Op) -> Attrs {
             out.push(("interior_padding", ints(interior)));
         }
         OpKind::Reverse { dims: d } | OpKind::Reduce { dims: d } | OpKind::Map { dims: d } => {
-            out.push(("dimensions", dims(d)))
+            out.push(("dimensions", dims(d)));
         }
         OpKind::DynamicSlice { sizes } => out.push(("slice_sizes", ints(sizes))),
         OpKind::Gather { dims: d, slice_sizes, indices_are_sorted } => {
@@ -305,7 +305,8 @@ pub(crate) fn attrs(op: &Op) -> Attrs {
             if *api_version != 1 {
                 out.push(("api_version", i32(*api_version)));
             }
-            if *backend_config != Attr::Str(String::new()) {
+            let none = *backend_config == Attr::Str(String::new()) || *backend_config == Attr::Dict(vec![]);
+            if !none {
                 out.push(("backend_config", backend_config.clone()));
             }
             if !called.is_empty() {

@@ -354,10 +354,13 @@ fn custom_call(t: &mut Take) -> OpKind {
             .collect(),
         _ => vec![],
     };
+    let api_version = t.int_or("api_version", 1);
+    // The typed interface has a dictionary where the older ones have a string.
+    let none = if api_version == 4 { Attr::Dict(vec![]) } else { Attr::Str(String::new()) };
     OpKind::CustomCall {
         target: t.string_or("call_target_name", None),
-        api_version: t.int_or("api_version", 1),
-        backend_config: t.take("backend_config").unwrap_or_else(|| Attr::Str(String::new())),
+        api_version,
+        backend_config: t.take("backend_config").filter(|a| *a != Attr::Str(String::new())).unwrap_or(none),
         called,
         has_side_effect: t.bool_or("has_side_effect", false),
     }

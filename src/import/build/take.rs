@@ -23,6 +23,8 @@ impl<'v> Take<'v> {
         }
         let mut extra = self.raw.attrs;
         extra.retain(|(n, a)| !is_default(n, a));
+        let between_hosts = matches!(self.raw.name.as_str(), "stablehlo.send" | "stablehlo.recv");
+        extra.iter_mut().for_each(|(n, a)| normalise(n, a, between_hosts));
         extra.sort_by(|a, b| a.0.cmp(&b.0));
         Ok(Op {
             kind,
@@ -244,6 +246,8 @@ impl<'v> Take<'v> {
                 _ => None,
             })
             .collect();
+        // Some versions write the default out.
+        let words = words.map(|w| if w.iter().all(|w| w == "DEFAULT") { vec![] } else { w });
         words.unwrap_or_else(|| {
             self.wrong("precision_config", "a list of DEFAULT, HIGH, HIGHEST");
             vec![]
@@ -285,6 +289,26 @@ pub(crate) fn ints_of(a: &Attr) -> Option<Vec<i64>> {
             })
             .collect(),
         _ => None,
+    }
+}
+
+/// One way of saying what versions say in several.
+fn normalise(name: &str, a: &mut Attr, between_hosts: bool) {
+    match (name, a) {
+        ("result_accuracy", Attr::Struct(_, _, fields)) => fields.retain(|(_, a)| match a {
+            Attr::Float(v, _) => *v != 0.0,
+            Attr::Int(v, _) => *v != 0,
+            _ => true,
+        }),
+        // The type of a collective's channel is always device to device; portable artifacts leave it out.
+        ("channel_handle", Attr::Struct(_, _, fields)) if !between_hosts => {
+            for (n, a) in fields {
+                if n == "type" {
+                    *a = Attr::Int(1, "i64".into());
+                }
+            }
+        }
+        _ => {}
     }
 }
 

@@ -142,7 +142,7 @@ pub(super) fn binary(k: BinaryOp, a: &Tensor, b: &Tensor) -> R<Tensor> {
                 B::Multiply if predicate => Box::new(|x, y| x & y),
                 B::Add => Box::new(|x, y| x + y),
                 B::Subtract => Box::new(|x, y| x - y),
-                B::Multiply => Box::new(|x, y| x.wrapping_mul(y)),
+                B::Multiply => Box::new(i128::wrapping_mul),
                 // Division by zero is implementation-defined; all bits set, as XLA does.
                 B::Divide => Box::new(|x, y| if y == 0 { -1 } else { x / y }),
                 B::Remainder => Box::new(|x, y| if y == 0 { x } else { x % y }),

@@ -126,7 +126,7 @@ fn dft(x: &[C], sign: f64) -> Vec<C> {
 fn along(v: &mut [C], dims: &[usize], dim: usize, sign: f64) {
     let step = strides(dims)[dim];
     let n = dims[dim];
-    for base in (0..v.len()).filter(|i| i / step % n == 0) {
+    for base in (0..v.len()).filter(|i| (i / step).is_multiple_of(n)) {
         let line: Vec<C> = (0..n).map(|i| v[base + i * step]).collect();
         let scale = if sign > 0.0 { 1.0 / n as f64 } else { 1.0 };
         for (i, y) in dft(&line, sign).into_iter().enumerate() {

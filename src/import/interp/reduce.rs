@@ -50,7 +50,7 @@ impl<'a> Run<'a> {
                 self.apply(&op.regions[0], x, n, &shape)?
             }
             OpKind::Sort { dim, .. } => self.sort(&x, *dim, &op.regions[0])?,
-            OpKind::Scatter { dims, .. } => self.scatter(x, dims, &op.regions[0])?,
+            OpKind::Scatter { dims, .. } => self.scatter(&x, dims, &op.regions[0])?,
             _ => unreachable!("the list of has_region"),
         };
         for (v, t) in op.results.iter().zip(results) {
@@ -171,7 +171,7 @@ impl<'a> Run<'a> {
         Ok(out)
     }
 
-    fn scatter(&mut self, x: Vec<Tensor>, dims: &crate::tree::ScatterDims, b: &'a Block) -> R<Vec<Tensor>> {
+    fn scatter(&mut self, x: &[Tensor], dims: &crate::tree::ScatterDims, b: &'a Block) -> R<Vec<Tensor>> {
         let n = (x.len() - 1) / 2;
         let (inputs, rest) = x.split_at(n);
         let (indices, updates) = (&rest[0], &rest[1..]);

@@ -41,8 +41,8 @@ pub(super) fn bit_generator(state: &Tensor, out: &TensorType, algorithm: &str) -
         state.bytes.chunks_exact(8).map(|b| u64::from_le_bytes(b.try_into().expect("8 bytes"))).collect();
     let bytes = out.dtype.bytes();
     let (new_state, data) = match (algorithm, words.len()) {
-        ("THREE_FRY", 2) | ("DEFAULT", 2) => threefry_bits(words[0], words[1], &shape, bytes),
-        ("PHILOX" | "DEFAULT", 2 | 3) => philox_bits(&words, &shape, bytes),
+        ("THREE_FRY" | "DEFAULT", 2) => threefry_bits(words[0], words[1], &shape, bytes),
+        ("PHILOX", 2 | 3) | ("DEFAULT", 3) => philox_bits(&words, &shape, bytes),
         _ => return unsupported(format!("random bits by {algorithm} from a state of {} words", words.len())),
     };
     if matches!(out.dtype, DType::I1) || out.dtype.bits() < 8 {

@@ -31,7 +31,11 @@ impl<'a> Parser<'a> {
                 }
                 return Ok(Attr::Array(list));
             }
-            b'{' => return Ok(Attr::Dict(self.dict()?.into_iter().map(|(n, a, _)| (n, a)).collect())),
+            b'{' => {
+                let mut list: Attrs = self.dict()?.into_iter().map(|(n, a, _)| (n, a)).collect();
+                list.sort_by(|a, b| a.0.cmp(&b.0));
+                return Ok(Attr::Dict(list));
+            }
             b'#' => {
                 self.c.pos += 1;
                 return self.dialect_attr(start);

@@ -251,7 +251,31 @@ impl<'a> Parser<'a> {
         }
         if self.c.peek() != b'{' {
             self.trailing_loc()?;
-            return self.declaration(&name, name_span);
+            let mut body = Block::default();
+            for a in &arguments {
+                let ty = a.ty.clone().unwrap_or(Type::Token);
+                body.args.extend(self.define("", a.span, vec![(ty, Loc::Unknown)]));
+            }
+            let (result_types, result_attrs) =
+                results.into_iter().map(|r| (r.ty.unwrap_or(Type::Token), r.attrs)).unzip();
+            let arg_attrs = arguments.into_iter().map(|a| a.attrs).collect();
+            let span = self.c.span(start);
+            let values = std::mem::take(&mut self.values);
+            let f = Func {
+                name,
+                public,
+                external: true,
+                values,
+                body,
+                arg_attrs,
+                result_types,
+                result_attrs,
+                attrs,
+                loc: Loc::Unknown,
+                span,
+            };
+            self.finish_func(f, name_span);
+            return Ok(());
         }
         let mut arg_attrs = vec![];
         let mut args = vec![];
@@ -263,17 +287,20 @@ impl<'a> Parser<'a> {
         let span = self.c.span(start);
         let loc = self.trailing_loc()?;
         let (result_types, result_attrs) = results.into_iter().map(|r| (r.ty.unwrap_or(Type::Token), r.attrs)).unzip();
-        let f = Func { name, public, values: vec![], body, arg_attrs, result_types, result_attrs, attrs, loc, span };
+        let f = Func {
+            name,
+            public,
+            external: false,
+            values: vec![],
+            body,
+            arg_attrs,
+            result_types,
+            result_attrs,
+            attrs,
+            loc,
+            span,
+        };
         self.complete(f, name_span);
-        Ok(())
-    }
-
-    fn declaration(&mut self, name: &str, span: Span) -> R<()> {
-        self.report(
-            Diagnostic::error("E0602", span, format!("function `@{name}` has no body"))
-                .label("declared only")
-                .hint("zmlc compiles whole programs; export one in which every function is defined"),
-        );
         Ok(())
     }
 
@@ -356,6 +383,7 @@ impl<'a> Parser<'a> {
         let mut f = Func {
             name: String::new(),
             public: true,
+            external: false,
             values: vec![],
             arg_attrs: vec![vec![]; body.args.len()],
             body,

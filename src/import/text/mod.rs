@@ -50,21 +50,7 @@ struct Parser<'a> {
 
 /// Reads a whole file.
 pub(crate) fn read(source: &Source) -> Result<Program, Diagnostics> {
-    let mut p = Parser {
-        c: Cursor::new(&source.bytes),
-        depth: 0,
-        errors: vec![],
-        aliases: HashMap::new(),
-        attr_aliases: HashMap::new(),
-        type_aliases: HashMap::new(),
-        loc_aliases: HashMap::new(),
-        resources: HashMap::new(),
-        program: Program::default(),
-        calls: vec![],
-        values: vec![],
-        scope: HashMap::new(),
-        shadowed: vec![],
-    };
+    let mut p = Parser::new(&source.bytes);
     if let Err(e) = p.definitions().and_then(|()| p.file()) {
         p.errors.push(*e);
     }
@@ -75,7 +61,37 @@ pub(crate) fn read(source: &Source) -> Result<Program, Diagnostics> {
     Err(Diagnostics::from(p.errors).locate(source))
 }
 
+/// An attribute alone, as bytecode holds those of some dialects.
+pub(crate) fn parse_attr(text: &[u8]) -> Result<Attr, Fail> {
+    alone(text, Parser::attr)
+}
+pub(crate) fn parse_type(text: &[u8]) -> Result<Type, Fail> {
+    alone(text, Parser::ty)
+}
+fn alone<'a, T>(text: &'a [u8], f: impl FnOnce(&mut Parser<'a>) -> R<T>) -> Result<T, Fail> {
+    let mut p = Parser::new(text);
+    let value = f(&mut p)?;
+    if p.c.at_end() { Ok(value) } else { Err(p.c.expected("the end", "this text")) }
+}
+
 impl<'a> Parser<'a> {
+    fn new(text: &'a [u8]) -> Self {
+        Parser {
+            c: Cursor::new(text),
+            depth: 0,
+            errors: vec![],
+            aliases: HashMap::new(),
+            attr_aliases: HashMap::new(),
+            type_aliases: HashMap::new(),
+            loc_aliases: HashMap::new(),
+            resources: HashMap::new(),
+            program: Program::default(),
+            calls: vec![],
+            values: vec![],
+            scope: HashMap::new(),
+            shadowed: vec![],
+        }
+    }
     fn start(&mut self) -> usize {
         self.c.blank();
         self.c.pos

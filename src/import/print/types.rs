@@ -1,6 +1,6 @@
-//! Writes types and attributes as StableHLO prints them.
+//! Types as StableHLO prints them.
 
-use crate::tree::{TensorType, Type};
+use crate::tree::{DType, TensorType, Type};
 use std::fmt::Write as _;
 
 pub(crate) fn ty(t: &Type) -> String {
@@ -86,7 +86,7 @@ pub(crate) fn write_tensor(out: &mut String, t: &TensorType) {
                 if i > 0 {
                     out.push(',');
                 }
-                write!(out, "{:e}", f64::from_bits(*s)).expect("writing to a string");
+                super::attrs::write_float(out, DType::F64, f64::from_bits(*s));
                 if *z != 0 {
                     write!(out, ":{z}").expect("writing to a string");
                 }
