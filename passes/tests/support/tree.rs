@@ -14,6 +14,7 @@ impl Build {
             func: Func {
                 name: "main".into(),
                 public: true,
+                external: false,
                 values: vec![],
                 body: Block::default(),
                 arg_attrs: vec![],
