@@ -39,6 +39,7 @@ unit: build
 	else cargo test --workspace --no-fail-fast; fi
 
 conformance: build
+	cargo run -q --release -p conformance -- fixtures/corpus --zmlc target/release/zmlc --zml-run target/release/zml-run
 	@if [ -d "$(CORPUS)" ]; then \
 	  cargo run -q --release -p conformance -- $(CORPUS) --zmlc target/release/zmlc --zml-run target/release/zml-run; \
 	else echo "skipped: no corpus at $(CORPUS)"; fi
