@@ -7,9 +7,7 @@ use crate::{
 };
 use melior::ir::Module;
 use std::{io::Write, path::Path};
-use zml_format::{
-    BufferKind, Entry, Kernel, Manifest, Model, Profile, State, Weight, WeightSource, Writer,
-};
+use zml_format::{BufferKind, Entry, Kernel, Manifest, Model, Profile, State, Weight, WeightSource, Writer};
 use zmlc_passes::{kernels, plan, target::Binary};
 
 /// One device profile, with blobs of its own.
@@ -114,11 +112,8 @@ pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let failed = |e: std::io::Error| Failure::file(path, "write", &e);
     std::fs::create_dir_all(folder).map_err(failed)?;
-    let mut file = tempfile::Builder::new()
-        .prefix(".zmlc-")
-        .permissions(permissions())
-        .tempfile_in(folder)
-        .map_err(failed)?;
+    let mut file =
+        tempfile::Builder::new().prefix(".zmlc-").permissions(permissions()).tempfile_in(folder).map_err(failed)?;
     file.write_all(bytes).map_err(failed)?;
     file.persist(path).map_err(|e| failed(e.error))?;
     Ok(())

@@ -1,8 +1,8 @@
 //! The stable codes of what the driver itself reports. The front end's are in `zmlc_import::diag::CODES`.
 
-pub const UNSUPPORTED: &str = "E0801";
-pub const TARGET_CANNOT: &str = "E0802";
-pub const IR: &str = "E0803";
+pub const ENTRY: &str = "E0805";
+pub const TARGET_CANNOT: &str = "E0811";
+pub const IR: &str = "E0821";
 pub const MODEL: &str = "E0901";
 pub const MODEL_ENTRY: &str = "E0902";
 pub const TARGET_LIST: &str = "E0903";
@@ -13,8 +13,18 @@ pub const PACKAGE: &str = "E1201";
 
 /// Code and explanation: the text behind `zmlc explain`.
 pub const CODES: &[(&str, &str)] = &[
-    (UNSUPPORTED, "The program uses an op or element type that zmlc does not compile. Nothing was built: zmlc never leaves a part of a program out."),
-    (TARGET_CANNOT, "The target lacks a capability that the program needs, and a narrower type would change results. Build for another target or change the program."),
+    (
+        "E0801",
+        "The program uses an op that zmlc does not compile. Nothing was built: zmlc never leaves a part of a program out.",
+    ),
+    ("E0802", "The program uses an op with an element type that zmlc does not compile it for."),
+    ("E0803", "The program has a dynamic shape where zmlc needs a static one."),
+    ("E0804", "The program uses a form of an op that zmlc does not compile."),
+    ("E0805", "The entry's interface is not one that zmlc compiles."),
+    (
+        TARGET_CANNOT,
+        "The target lacks a capability that the program needs, and a narrower type would change results. Build for another target or change the program.",
+    ),
     (IR, "The IR given with --from does not parse, or is not what the named pass leaves behind."),
     (MODEL, "model.toml is not valid: a key is unknown or missing, or a value has the wrong type."),
     (MODEL_ENTRY, "model.toml names something that the program does not have: a function, argument or result."),

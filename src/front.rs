@@ -12,7 +12,7 @@ use crate::{
 use melior::{Context, ir::Module};
 use zml_format::{State, Tensor};
 use zmlc_import::{
-    diag::{Diagnostic, Diagnostics, Severity, Source, did_you_mean},
+    diag::{Diagnostic, Diagnostics, Source, did_you_mean},
     tree::{Func, Program, Span, Type},
 };
 use zmlc_passes::{
@@ -57,7 +57,7 @@ pub fn load(model: &Model) -> Result<(Vec<Loaded>, Diagnostics), Failure> {
 
 /// Reads and verifies one program; what is wrong goes to `found`.
 pub fn read(source: &Source, found: &mut Diagnostics) -> Option<Program> {
-    let program = match zmlc_import::read(source) {
+    let program = match zmlc_import::read_ref(source) {
         Ok(p) => p,
         Err(d) => {
             found.list.extend(d.list);
@@ -94,7 +94,10 @@ fn entry(section: &EntrySection, source: Source, found: &mut Diagnostics) -> Opt
             None => Diagnostic::error(
                 codes::MODEL_ENTRY,
                 Span::NONE,
-                format!("entry `{}`: {} has no function `main` and not exactly one public one", section.name, source.name),
+                format!(
+                    "entry `{}`: {} has no function `main` and not exactly one public one",
+                    section.name, source.name
+                ),
             )
             .hint(format!("add `function = ...` to the entry; the public functions are {}", public.join(", "))),
         };
@@ -142,7 +145,10 @@ pub fn bind(model: &Model, loaded: &[Loaded], files: &[WeightFile]) -> Result<Bo
                             Diagnostic::error(
                                 codes::MODEL_ENTRY,
                                 Span::NONE,
-                                format!("state `{}`: no result of entry `{}` is its next value", s.name, l.section.name),
+                                format!(
+                                    "state `{}`: no result of entry `{}` is its next value",
+                                    s.name, l.section.name
+                                ),
                             )
                             .hint(format!("name it with `result = ...`; the results are {}", result_names.join(", "))),
                         );
@@ -208,10 +214,8 @@ pub fn legalize<'c>(
     let mut found = Diagnostics::default();
     for (l, plan) in loaded.iter().zip(&bound.plans) {
         if let Err(errors) = legalize::entry(&b, &l.program, &l.function, plan) {
-            let list: Vec<Diagnostic> = errors
-                .into_iter()
-                .map(|e| Diagnostic::error(codes::UNSUPPORTED, e.span, e.message).hint(e.hint))
-                .collect();
+            let list: Vec<Diagnostic> =
+                errors.into_iter().map(|e| Diagnostic::error(e.code, e.span, e.message).hint(e.hint)).collect();
             found.list.extend(Diagnostics::from(list).locate(&l.source).list);
         }
     }
@@ -231,7 +235,7 @@ pub fn boundary(ty: &Type, name: &str) -> Option<Tensor> {
 }
 fn not_a_tensor(section: &EntrySection, what: &str, name: &str) -> Diagnostic {
     Diagnostic::error(
-        codes::UNSUPPORTED,
+        codes::ENTRY,
         Span::NONE,
         format!("entry `{}`: {what} `{name}` is not a tensor of static shape", section.name),
     )
@@ -295,7 +299,11 @@ fn unknown_names(l: &Loaded, arguments: &[String], found: &mut Diagnostics) {
 fn missing_keys(model: &Model, files: &[WeightFile], loaded: &[Loaded], found: &mut Diagnostics) {
     let arguments: Vec<String> = loaded.iter().flat_map(|l| names::arguments(l.func(), &l.section)).collect();
     let no_argument = |what: &str, name: &str| {
-        let d = Diagnostic::error(codes::MODEL_ENTRY, Span::NONE, format!("{what} `{name}`, which is no argument of any entry"));
+        let d = Diagnostic::error(
+            codes::MODEL_ENTRY,
+            Span::NONE,
+            format!("{what} `{name}`, which is no argument of any entry"),
+        );
         match did_you_mean(name, arguments.iter().map(String::as_str)) {
             Some(n) => d.hint(format!("did you mean `{n}`?")),
             None => d.hint(format!("the arguments are {}", arguments.join(", "))),
@@ -316,9 +324,4 @@ fn missing_keys(model: &Model, files: &[WeightFile], loaded: &[Loaded], found: &
             });
         }
     }
-}
-
-/// Warnings alone, for the commands that go on.
-pub fn warnings(found: Diagnostics) -> Diagnostics {
-    found.list.into_iter().filter(|d| d.severity == Severity::Warning).collect::<Vec<_>>().into()
 }

@@ -3,7 +3,7 @@
 
 use melior::ir::{Attribute, Module};
 use zml_format::{DType, Model, State, Tensor};
-use zmlc_passes::ir::{B, O, array, attr, body, dict_get, read};
+use zmlc_passes::ir::{B, O, array, attr, dict_get, read};
 
 /// A weight as the IR knows it: everything but its bytes.
 #[derive(Clone, Debug, PartialEq)]
@@ -91,9 +91,4 @@ fn tensor(a: Attribute) -> Option<Tensor> {
 }
 fn text(a: Attribute, key: &str) -> Option<String> {
     read::string(dict_get(a, key)?)
-}
-
-/// Whether a module has any kernel or program at all; an empty one is a wrong file.
-pub fn is_empty(module: &Module) -> bool {
-    zmlc_passes::ir::ops(body(module)).is_empty()
 }

@@ -123,7 +123,9 @@ impl Model {
         let text = std::fs::read(path).map_err(|e| Failure::file(path, "read", &e))?;
         let source = Source::new(name, text);
         let Ok(text) = std::str::from_utf8(&source.bytes) else {
-            return Err(Diagnostic::error(codes::MODEL, Span::NONE, format!("{} is not UTF-8 text", source.name)).into());
+            return Err(
+                Diagnostic::error(codes::MODEL, Span::NONE, format!("{} is not UTF-8 text", source.name)).into()
+            );
         };
         let file: ModelFile = toml::from_str(text).map_err(|e| invalid(&e, &source))?;
         let model = Model { file, path: path.to_path_buf() };

@@ -52,6 +52,9 @@ pub fn stages(selected: &Selected) -> Vec<(&'static str, &'static str)> {
     all
 }
 
+/// Called after each pass with its name and the module.
+pub type Observer<'a> = &'a mut (dyn FnMut(&'static str, &Module) + 'a);
+
 /// What a build does besides its passes.
 #[derive(Clone, Copy, Default)]
 pub struct Options<'a> {
@@ -68,11 +71,11 @@ pub fn simplify<'c>(context: &'c Context, module: &mut Module<'c>, options: Opti
 }
 
 /// Runs the passes of one device profile over the text of a module, and serialises. `done` sees the result while its context lives.
-pub fn lower<T>(
+pub fn lower<'a, T>(
     text: &str,
-    selected: &Selected,
-    options: Options,
-    observe: Option<&mut dyn FnMut(&'static str, &Module)>,
+    selected: &'a Selected,
+    options: Options<'a>,
+    observe: Option<Observer<'a>>,
     done: impl FnOnce(&Module, Vec<Binary>) -> Result<T, Failure>,
 ) -> Result<(T, Times), Failure> {
     let context = context::context();

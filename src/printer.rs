@@ -72,7 +72,10 @@ impl Printer {
                 101
             }
             (Failure::Bug { message, reproducer }, MessageFormat::Json) => {
-                eprintln!("{}", json!({"severity": "error", "code": "bug", "message": message, "reproducer": reproducer}));
+                eprintln!(
+                    "{}",
+                    json!({"severity": "error", "code": "bug", "message": message, "reproducer": reproducer})
+                );
                 101
             }
         }

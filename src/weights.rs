@@ -27,8 +27,12 @@ impl WeightFile {
         let base = map.as_ptr() as usize;
         let read = SafeTensors::deserialize(&map).map_err(|e| {
             Failure::from(
-                Diagnostic::error(codes::WEIGHTS, Span::NONE, format!("{} is not a safetensors file: {e}", path.display()))
-                    .hint("weights are read from .safetensors files; convert others with the safetensors Python package"),
+                Diagnostic::error(
+                    codes::WEIGHTS,
+                    Span::NONE,
+                    format!("{} is not a safetensors file: {e}", path.display()),
+                )
+                .hint("weights are read from .safetensors files; convert others with the safetensors Python package"),
             )
         })?;
         let mut tensors: Vec<_> = read

@@ -192,9 +192,13 @@ fn embedded(w: &WeightInfo, files: &[WeightFile]) -> Result<Vec<u8>, Failure> {
             codes::WEIGHTS,
             format!("weight `{}` in {} is not the one that the IR was made with", w.key, w.file),
         )),
-        None => Err(Diagnostic::error(codes::WEIGHTS, Span::NONE, format!("weight `{}` is to be embedded but is not there", w.key))
-            .hint("give model.toml beside --from")
-            .into()),
+        None => Err(Diagnostic::error(
+            codes::WEIGHTS,
+            Span::NONE,
+            format!("weight `{}` is to be embedded but is not there", w.key),
+        )
+        .hint("give model.toml beside --from")
+        .into()),
     }
 }
 

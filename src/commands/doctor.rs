@@ -1,7 +1,7 @@
 //! `zmlc doctor`: what this machine can build for, and on which devices it can run.
 
 use crate::{failure::Failure, pipeline, printer::Printer, targets};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::{fmt::Write, path::PathBuf};
 use zmlc_passes::context;
 
@@ -18,12 +18,16 @@ pub fn run(printer: Printer) -> Result<(), Failure> {
         list.push(json!({"target": selected.id(), "ok": verdict.is_ok(), "remark": remark}));
     }
     let runtime = std::env::current_exe().ok().map(|p| p.with_file_name("zml-run")).filter(|p| p.is_file());
-    let at = runtime.as_ref().map_or("not beside zmlc: package needs --runtime FILE".into(), |p: &PathBuf| p.display().to_string());
+    let at = runtime
+        .as_ref()
+        .map_or("not beside zmlc: package needs --runtime FILE".into(), |p: &PathBuf| p.display().to_string());
     let _ = writeln!(text, "  {:<24} {:<8} {at}", "runtime", if runtime.is_some() { "ok" } else { "missing" });
 
-    let devices = zml_runtime::cli::doctor();
-    let _ = write!(text, "run\n{devices}");
-    printer.result(&text, &json!({"build": list, "runtime": runtime, "run": devices.to_string()}));
+    text.push_str("run\n");
+    zml_runtime::cli::report(false).lines().for_each(|l| text.push_str(&format!("  {l}\n")));
+    let devices: Vec<Value> =
+        zml_runtime::cli::report(true).lines().filter_map(|l| serde_json::from_str(l).ok()).collect();
+    printer.result(&text, &json!({"build": list, "runtime": runtime, "run": devices}));
     Ok(())
 }
 

@@ -32,7 +32,8 @@ pub fn run(args: &Init, printer: Printer) -> Result<(), Failure> {
     let Some(func) = program.main() else {
         return Err(Failure::Usage("the program has no function `main` and not exactly one public one".into()));
     };
-    let section = EntrySection { name: "main".into(), program: relative(&args.program, &args.output)?, ..Default::default() };
+    let section =
+        EntrySection { name: "main".into(), program: relative(&args.program, &args.output)?, ..Default::default() };
     let argument_names = names::arguments(func, &section);
     let files: Vec<WeightFile> = args.weights.iter().map(|p| WeightFile::open(p)).collect::<Result<_, _>>()?;
 

@@ -37,7 +37,8 @@ pub fn run(args: &Inspect, printer: Printer) -> Result<(), Failure> {
             }
         }
         for k in &p.kernels {
-            let _ = writeln!(text, "    {:<32} block {:?}, {} buffers  {}", k.symbol, k.block, k.buffers.len(), k.label);
+            let _ =
+                writeln!(text, "    {:<32} block {:?}, {} buffers  {}", k.symbol, k.block, k.buffers.len(), k.label);
         }
     }
     printer.result(&text, &json);

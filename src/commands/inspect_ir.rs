@@ -37,7 +37,11 @@ pub fn run(args: &InspectIr, printer: Printer) -> Result<(), Failure> {
     if let Some(p) = &args.pass
         && !names.contains(&p.as_str())
     {
-        return Err(Failure::Usage(format!("there is no pass `{p}` for {}; the passes are {}", selected.id(), names.join(", "))));
+        return Err(Failure::Usage(format!(
+            "there is no pass `{p}` for {}; the passes are {}",
+            selected.id(),
+            names.join(", ")
+        )));
     }
     let all = stages(args, &model, &selected, printer)?;
     let wanted = |i: usize| match &args.pass {

@@ -51,7 +51,10 @@ pub fn run(args: &Package, printer: Printer) -> Result<(), Failure> {
         let report = zmlc_package::oci(&plan, dir).map_err(|e| failure(&e))?;
         let mut text = format!("{}: {} {}\n", dir.display(), report.platform, report.digest);
         for l in &report.layers {
-            text.push_str(&format!("  {:<16} {:>12} bytes, {:>12} unpacked  {}\n", l.title, l.bytes, l.unpacked, l.digest));
+            text.push_str(&format!(
+                "  {:<16} {:>12} bytes, {:>12} unpacked  {}\n",
+                l.title, l.bytes, l.unpacked, l.digest
+            ));
         }
         let layers: Vec<_> = report
             .layers

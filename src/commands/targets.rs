@@ -17,7 +17,9 @@ pub fn run(args: &Targets, printer: Printer) -> Result<(), Failure> {
             let default = t.defaults().contains(&s.name.as_str());
             let id = format!("{}:{}", t.name(), s.name);
             let _ = writeln!(text, "{id:<24}{} {}", if default { "*" } else { " " }, s.covers);
-            list.push(json!({"target": t.name(), "profile": s.name, "default": default, "covers": s.covers, "spec": s}));
+            list.push(
+                json!({"target": t.name(), "profile": s.name, "default": default, "covers": s.covers, "spec": s}),
+            );
         }
     }
     text.push_str("\n* built by a bare `--target NAME`\n");

@@ -7,9 +7,9 @@ use zmlc_import::tree::{Loc, Span, Type};
 /// One op, or an entry's interface, that has no lowering.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LegalizeError {
-    /// `E0301` op, `E0302` element type, `E0303` dynamic shape, `E0304` form of an op, `E0305` entry.
+    /// `E0801` op, `E0802` element type, `E0803` dynamic shape, `E0804` form of an op, `E0805` entry.
     pub code: &'static str,
-    /// `stablehlo.fft`, or the entry's name for `E0305`.
+    /// `stablehlo.fft`, or the entry's name for `E0805`.
     pub op: String,
     /// Types of the operands and results, as StableHLO writes the elements: `f8E4M3`.
     pub dtype: String,
@@ -36,16 +36,16 @@ pub(super) struct Refusal {
 impl Refusal {
     pub fn op(why: impl Into<String>) -> Self {
         let hint = "rewrite the model without this op, or lower it before export";
-        Refusal { code: "E0301", why: why.into(), hint }
+        Refusal { code: "E0801", why: why.into(), hint }
     }
     pub fn dtype(why: impl Into<String>) -> Self {
-        Refusal { code: "E0302", why: why.into(), hint: "convert to another element type around this op" }
+        Refusal { code: "E0802", why: why.into(), hint: "convert to another element type around this op" }
     }
     pub fn dynamic(why: impl Into<String>) -> Self {
-        Refusal { code: "E0303", why: why.into(), hint: "export the program with static shapes" }
+        Refusal { code: "E0803", why: why.into(), hint: "export the program with static shapes" }
     }
     pub fn form(why: impl Into<String>) -> Self {
-        Refusal { code: "E0304", why: why.into(), hint: "export the op in another form" }
+        Refusal { code: "E0804", why: why.into(), hint: "export the op in another form" }
     }
 }
 

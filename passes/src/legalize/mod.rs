@@ -76,7 +76,7 @@ pub fn module<'c>(context: &'c Context, name: &str, version: &str) -> Module<'c>
 pub fn entry<'c>(b: &B<'c>, program: &Program, func: &str, plan: &EntryPlan) -> Result<(), Vec<LegalizeError>> {
     let refuse = |why: String, hint: &str| {
         vec![LegalizeError {
-            code: "E0305",
+            code: "E0805",
             op: plan.name.clone(),
             dtype: String::new(),
             message: why,

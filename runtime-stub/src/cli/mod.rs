@@ -15,6 +15,7 @@ use crate::{
     weights::WeightPlaces,
 };
 use args::{Command, Run};
+pub use doctor::report;
 use serde_json::{Value, json};
 use std::{io::Write, process::ExitCode};
 use zml_format::{Artifact, Entry, Manifest, Tensor};
