@@ -32,10 +32,16 @@ fn artifact(case: &str, target: &str, folder: &Path) -> Artifact {
 
 #[test]
 fn sizes_of_host_programs() {
-    let cases =
-        ["mnist_mlp_b1", "mnist_cnn_b1", "mnist_cnn_b8", "causal_attention", "predicates", "tinyllama_f32_prefill", "tinyllama_f32_decode"];
-    let lines: Vec<String> =
-        cases.iter().flat_map(|c| ["vulkan", "cuda:sm_90a"].map(|t| counts(c, t))).collect();
+    let cases = [
+        "mnist_mlp_b1",
+        "mnist_cnn_b1",
+        "mnist_cnn_b8",
+        "causal_attention",
+        "predicates",
+        "tinyllama_f32_prefill",
+        "tinyllama_f32_decode",
+    ];
+    let lines: Vec<String> = cases.iter().flat_map(|c| ["vulkan", "cuda:sm_90a"].map(|t| counts(c, t))).collect();
     insta::with_settings!({snapshot_path => "../snapshots", prepend_module_to_snapshot => false}, {
         insta::assert_snapshot!("counts", lines.join("\n"));
     });

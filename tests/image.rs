@@ -74,14 +74,25 @@ fn the_archive_runs_where_it_is_unpacked() {
     let runtime = runtime.to_str().expect("UTF-8");
     zmlc_ok(folder.path(), &["package", "mnist_mlp.zml", "--archive", "m.tar.zst", "--runtime", runtime]);
     std::fs::create_dir(folder.path().join("there")).expect("writable");
-    let out = Command::new("tar").args(["--zstd", "-xf", "../m.tar.zst"]).current_dir(folder.path().join("there")).output();
+    let out =
+        Command::new("tar").args(["--zstd", "-xf", "../m.tar.zst"]).current_dir(folder.path().join("there")).output();
     let Ok(out) = out else {
         eprintln!("skipped: no tar");
         return;
     };
     ok(&out, "tar");
     let out = Command::new("./bin/zml-run")
-        .args(["model/mnist_mlp.zml", "--entry", "b1", "--device", "vulkan", "--input", "0=../digit.npy", "--output", "0=../scores.npy"])
+        .args([
+            "model/mnist_mlp.zml",
+            "--entry",
+            "b1",
+            "--device",
+            "vulkan",
+            "--input",
+            "0=../digit.npy",
+            "--output",
+            "0=../scores.npy",
+        ])
         .current_dir(folder.path().join("there"))
         .env("VK_DRIVER_FILES", ICD)
         .output()
@@ -125,9 +136,33 @@ fn the_image_runs_in_podman() {
     let libraries = format!("{LIBRARIES}:/host:ro");
     let icd = format!("{ICD}:/lvp.json:ro");
     podman(&[
-        "run", "--rm", "--network", "none", "--ulimit", "nofile=1024:1024", "--ulimit", "nproc=4096:4096", "-v", &data, "-v",
-        &libraries, "-v", &icd, "-e", "LD_LIBRARY_PATH=/host", "-e", "VK_DRIVER_FILES=/lvp.json", &image, "--entry", "b1",
-        "--device", "vulkan", "--input", "0=/data/digit.npy", "--output", "0=/data/scores.npy",
+        "run",
+        "--rm",
+        "--network",
+        "none",
+        "--ulimit",
+        "nofile=1024:1024",
+        "--ulimit",
+        "nproc=4096:4096",
+        "-v",
+        &data,
+        "-v",
+        &libraries,
+        "-v",
+        &icd,
+        "-e",
+        "LD_LIBRARY_PATH=/host",
+        "-e",
+        "VK_DRIVER_FILES=/lvp.json",
+        &image,
+        "--entry",
+        "b1",
+        "--device",
+        "vulkan",
+        "--input",
+        "0=/data/digit.npy",
+        "--output",
+        "0=/data/scores.npy",
     ]);
     assert_eq!(predicted(&folder.path().join("scores.npy")), label);
 }

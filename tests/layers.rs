@@ -16,7 +16,8 @@ const MAY: &[(&str, &[&str])] = &[
     ("zmlc-target-null", &["zml-format", "zmlc-passes"]),
 ];
 /// What must stay out of the runtime, whoever asks for it.
-const NOT_IN_RUNTIME: &[&str] = &["melior", "mlir-sys", "llvm-sys", "clap", "tokio", "reqwest", "ureq", "hyper", "regex", "zstd"];
+const NOT_IN_RUNTIME: &[&str] =
+    &["melior", "mlir-sys", "llvm-sys", "clap", "tokio", "reqwest", "ureq", "hyper", "regex", "zstd"];
 
 fn metadata() -> Value {
     let out = Command::new(env!("CARGO"))

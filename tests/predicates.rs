@@ -147,7 +147,10 @@ fn without_the_pass_the_mask_is_silently_wrong() {
     let after = common::zmlc_ok(folder.path(), &["inspect-ir", toml, "--pass", "widen-predicates"]);
     assert!(!after.lines().any(|l| l.contains("memref<") && l.contains("xi1>") && l.contains("vector.store")));
 
-    let refused = zmlc(folder.path(), &["build", toml, "--target", "vulkan", "--without", "widen-predicates:run", "-o", "refused"]);
+    let refused = zmlc(
+        folder.path(),
+        &["build", toml, "--target", "vulkan", "--without", "widen-predicates:run", "-o", "refused"],
+    );
     assert_eq!(refused.status.code(), Some(101), "the verifier finds i1 memory");
     assert!(String::from_utf8_lossy(&refused.stderr).contains("widen-predicates"));
 

@@ -42,7 +42,8 @@ pub fn model(folder: &Path, program: &str) -> PathBuf {
 /// Builds for Vulkan and returns the artifact.
 pub fn build(folder: &Path, model: &Path, target: &str, more: &[&str]) -> Artifact {
     let out = folder.join("out");
-    let mut arguments = vec!["build", model.to_str().expect("UTF-8"), "--target", target, "-o", out.to_str().expect("UTF-8")];
+    let mut arguments =
+        vec!["build", model.to_str().expect("UTF-8"), "--target", target, "-o", out.to_str().expect("UTF-8")];
     arguments.extend(more);
     zmlc_ok(folder, &arguments);
     let name = std::fs::read_dir(&out)
