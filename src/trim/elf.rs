@@ -1,5 +1,6 @@
 //! The ELF file around the fat binaries: finds sections, and leaves ranges of zeros out of the file by splitting the
-//! loaded segments around them, so that the loader maps zero pages there. Addresses do not change.
+//! loaded segments around them, so that the loader maps zero pages there. Symbols and debug information that are not
+//! loaded go too. Addresses do not change.
 
 use crate::bytes::{Ranges, u16_at, u32_at, u64_at, usize_at};
 use std::ops::Range;
@@ -37,6 +38,14 @@ pub(crate) struct Section {
     pub(crate) offset: usize,
     pub(crate) size: usize,
     align: usize,
+}
+
+impl Section {
+    /// Symbols and debug information that no loader reads.
+    fn is_for_debuggers(&self) -> bool {
+        self.flags & SHF_ALLOC == 0
+            && (self.name.starts_with(".debug_") || [".symtab", ".strtab"].contains(&self.name.as_str()))
+    }
 }
 
 pub(crate) struct Elf {
@@ -93,10 +102,10 @@ impl Elf {
         Ok(elf)
     }
 
-    /// The file without those pages of `zeros` that lie in loaded segments.
+    /// The file without those pages of `zeros` that lie in loaded segments, and without symbols for debuggers.
     pub(crate) fn without(&self, file: &[u8], zeros: &Ranges) -> Vec<u8> {
         let zeros: Vec<_> = zeros.sorted().into_iter().filter(|r| r.len() >= LEAST).collect();
-        if zeros.is_empty() {
+        if zeros.is_empty() && !self.sections.iter().any(Section::is_for_debuggers) {
             return file.to_vec();
         }
         let mut out = Vec::new();
@@ -109,7 +118,8 @@ impl Elf {
                 table.push(*s);
             }
         }
-        for s in self.sections.iter().filter(|s| s.flags & SHF_ALLOC == 0 && s.kind != SHT_NOBITS) {
+        let unloaded = |s: &&Section| s.flags & SHF_ALLOC == 0 && s.kind != SHT_NOBITS && !s.is_for_debuggers();
+        for s in self.sections.iter().filter(unloaded) {
             out.resize(out.len().next_multiple_of(s.align.clamp(1, 64)), 0);
             chunks.push(Chunk { old: s.offset..s.offset + s.size, new: out.len() });
             out.extend_from_slice(&file[s.offset..s.offset + s.size]);
@@ -181,6 +191,10 @@ impl Elf {
         for (i, s) in self.sections.iter().enumerate() {
             let at = self.headers + i * SHDR;
             let mut header = file[at..at + SHDR].to_vec();
+            if s.is_for_debuggers() {
+                out.extend([0; SHDR]);
+                continue;
+            }
             let whole = chunks.iter().find(|c| c.old.start <= s.offset && s.offset + s.size <= c.old.end);
             match whole {
                 Some(c) => header[24..32].copy_from_slice(&((c.new + s.offset - c.old.start) as u64).to_le_bytes()),

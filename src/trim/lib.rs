@@ -1,5 +1,5 @@
 //! Cuts a CUDA library to the GPU architectures that it is to run on: code for others is taken out of its fat binaries,
-//! addresses stay as they are, and the file loses the bytes. Host code is not touched.
+//! addresses stay as they are, and the file loses the bytes, and symbols that only debuggers read. Host code is not touched.
 //!
 //! A GPU whose code was cut gets an error from the library, never other numbers. What is not understood is left as it
 //! is. Whether a library's licence allows this is for the caller to ask.
@@ -51,7 +51,7 @@ const FATBINS: [&str; 3] = [".nv_fatbin", "__nv_relfatbin", ".cask_resource"];
 /// Where cublasLt keeps cubins as bare zstd frames.
 const CUBINS: [&str; 1] = [".ldata"];
 
-/// Writes `output`, complete or not at all. A library without GPU code is copied.
+/// Writes `output`, complete or not at all. A library without GPU code loses its debug symbols alone.
 pub fn trim(input: &Path, output: &Path, keep: &[Arch]) -> Result<Report, TrimError> {
     if keep.is_empty() {
         return Err(TrimError::NoArch);
