@@ -4,6 +4,7 @@ use super::{
     Instance, failed,
     limits::Properties,
     memory::{Buffer, Reach},
+    one_at_a_time,
     program::VulkanProgram,
 };
 use crate::{
@@ -45,7 +46,6 @@ pub(super) struct VulkanDevice {
     nothing: OnceLock<Buffer>,
     /// Each byte value four times: what fills take where `vkCmdFillBuffer` cannot, at odd ends.
     bytes: OnceLock<Buffer>,
-    _instance: Arc<Instance>,
 }
 
 /// For work outside of programs: uploads and clears.
@@ -80,7 +80,7 @@ pub(super) struct Layout {
 }
 
 impl VulkanDevice {
-    pub fn new(instance: &Arc<Instance>, o: Opened, properties: Properties, name: String) -> Result<Arc<Self>> {
+    pub fn new(instance: &'static Instance, o: Opened, properties: Properties, name: String) -> Result<Arc<Self>> {
         // Safety: the device is of the instance.
         let (memory, queue) = unsafe {
             (instance.raw.get_physical_device_memory_properties(o.physical), o.raw.get_device_queue(o.family, 0))
@@ -101,7 +101,6 @@ impl VulkanDevice {
             transfer: Mutex::default(),
             nothing: OnceLock::new(),
             bytes: OnceLock::new(),
-            _instance: instance.clone(),
         };
         device.prepare()?;
         Ok(Arc::new(device))
@@ -405,6 +404,7 @@ impl Drop for VulkanDevice {
             t.staging.iter().chain(self.nothing.get()).chain(self.bytes.get()).for_each(|b| b.destroy(self));
             self.raw.destroy_fence(t.fence, None);
             self.raw.destroy_command_pool(t.pool, None);
+            let _lock = one_at_a_time();
             self.raw.destroy_device(None);
         }
     }

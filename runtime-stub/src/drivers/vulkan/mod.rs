@@ -17,7 +17,7 @@ use limits::Properties;
 use std::{
     collections::BTreeSet,
     ffi::{CStr, CString, OsString},
-    sync::{Arc, OnceLock},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 use zml_format::Requires;
 
@@ -33,17 +33,19 @@ fn failed(device: &str, call: &'static str) -> impl FnOnce(vk::Result) -> Error 
     }
 }
 
-/// The instance, alive as long as a device of it.
+/// The one instance of the process. It is never destroyed, nor the loader unloaded: drivers leave threads and handlers
+/// behind, and one at least (NVIDIA 580) hangs when several threads make and destroy instances.
 struct Instance {
     raw: ash::Instance,
     /// Names for kernels in traces, where the loader carries them.
     debug: bool,
 }
-impl Drop for Instance {
-    fn drop(&mut self) {
-        // Safety: devices hold the instance, so none is left.
-        unsafe { self.raw.destroy_instance(None) }
-    }
+
+/// Held while a device is made or destroyed, for the same reason.
+static DEVICES: Mutex<()> = Mutex::new(());
+
+fn one_at_a_time() -> MutexGuard<'static, ()> {
+    DEVICES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct Physical {
@@ -54,61 +56,68 @@ struct Physical {
 }
 
 pub(crate) struct Vulkan {
-    instance: Arc<Instance>,
+    instance: &'static Instance,
     physical: Vec<Physical>,
     devices: Vec<DeviceInfo>,
 }
 
-/// Never unloaded: drivers leave threads and handlers behind that outlive the last instance.
-fn loader() -> Result<&'static ash::Entry, Unavailable> {
-    static LOADER: OnceLock<Result<ash::Entry, String>> = OnceLock::new();
-    let name = std::env::var_os(LIBRARY_VARIABLE).unwrap_or_else(|| OsString::from(LIBRARY));
-    // Safety: the library is the Vulkan loader by its name, or what the user named in its stead.
-    let entry = LOADER.get_or_init(|| unsafe { ash::Entry::load_from(&name) }.map_err(|e| e.to_string()));
-    entry.as_ref().map_err(|e| Unavailable {
-        cause: format!("no Vulkan loader ({e})"),
-        remedy: "install libvulkan1 (Debian, Ubuntu) or vulkan-loader (Fedora)".into(),
-    })
-}
-
+/// No device through the loader.
 fn none(cause: String) -> Unavailable {
     let remedy = "install the GPU's Vulkan driver (NVIDIA containers: NVIDIA_DRIVER_CAPABILITIES=compute,graphics; AMD, Intel \
                   and software: mesa-vulkan-drivers), or name its ICD file in VK_DRIVER_FILES";
     Unavailable { cause, remedy: remedy.into() }
 }
 
+fn instance() -> Result<&'static Instance, Unavailable> {
+    static INSTANCE: OnceLock<Result<Instance, Unavailable>> = OnceLock::new();
+    INSTANCE.get_or_init(create_instance).as_ref().map_err(Clone::clone)
+}
+
+fn create_instance() -> Result<Instance, Unavailable> {
+    static LOADER: OnceLock<ash::Entry> = OnceLock::new();
+    let name = std::env::var_os(LIBRARY_VARIABLE).unwrap_or_else(|| OsString::from(LIBRARY));
+    // Safety: the library is the Vulkan loader by its name, or what the user named in its stead.
+    let entry = unsafe { ash::Entry::load_from(&name) }.map_err(|e| Unavailable {
+        cause: format!("no Vulkan loader ({e})"),
+        remedy: "install libvulkan1 (Debian, Ubuntu) or vulkan-loader (Fedora)".into(),
+    })?;
+    let entry = LOADER.get_or_init(|| entry);
+    // Safety: plain queries and creations, with structures that live through the calls.
+    unsafe {
+        let api = entry.try_enumerate_instance_version().ok().flatten().unwrap_or(vk::API_VERSION_1_0);
+        if api < vk::API_VERSION_1_2 {
+            return Err(none(format!("the Vulkan loader is of version {}, too old for 1.2", version(api))));
+        }
+        let extensions = entry.enumerate_instance_extension_properties(None).unwrap_or_default();
+        let debug = extensions.iter().any(|e| e.extension_name_as_c_str() == Ok(ash::ext::debug_utils::NAME));
+        let names: &[_] = if debug { &[ash::ext::debug_utils::NAME.as_ptr()] } else { &[] };
+        let application = vk::ApplicationInfo::default().application_name(c"zml").engine_name(c"zml").api_version(api);
+        let info = vk::InstanceCreateInfo::default().application_info(&application).enabled_extension_names(names);
+        let raw = entry.create_instance(&info, None).map_err(|code| {
+            none(match code {
+                vk::Result::ERROR_INCOMPATIBLE_DRIVER => "the Vulkan loader found no driver".into(),
+                _ => format!("the Vulkan loader failed: {code:?}"),
+            })
+        })?;
+        Ok(Instance { raw, debug })
+    }
+}
+
 impl Vulkan {
     pub fn open() -> Result<Self, Unavailable> {
-        let entry = loader()?;
-        // Safety: plain queries and creations, with structures that live through the calls.
+        let instance = instance()?;
+        // Safety: the instance is alive.
+        let handles = unsafe { instance.raw.enumerate_physical_devices() }.map_err(|code| {
+            none(match code {
+                vk::Result::ERROR_INITIALIZATION_FAILED => "no Vulkan driver found a device".into(),
+                _ => format!("Vulkan lists no devices: {code:?}"),
+            })
+        })?;
+        if handles.is_empty() {
+            return Err(none("no Vulkan driver found a device".into()));
+        }
+        // Safety: the handles are of this instance.
         unsafe {
-            let api = entry.try_enumerate_instance_version().ok().flatten().unwrap_or(vk::API_VERSION_1_0);
-            if api < vk::API_VERSION_1_2 {
-                let (major, minor) = (vk::api_version_major(api), vk::api_version_minor(api));
-                return Err(none(format!("the Vulkan loader is of version {major}.{minor}, too old for 1.2")));
-            }
-            let extensions = entry.enumerate_instance_extension_properties(None).unwrap_or_default();
-            let debug = extensions.iter().any(|e| e.extension_name_as_c_str() == Ok(ash::ext::debug_utils::NAME));
-            let names: &[_] = if debug { &[ash::ext::debug_utils::NAME.as_ptr()] } else { &[] };
-            let application =
-                vk::ApplicationInfo::default().application_name(c"zml").engine_name(c"zml").api_version(api);
-            let info = vk::InstanceCreateInfo::default().application_info(&application).enabled_extension_names(names);
-            let raw = entry.create_instance(&info, None).map_err(|code| {
-                none(match code {
-                    vk::Result::ERROR_INCOMPATIBLE_DRIVER => "the Vulkan loader found no driver".into(),
-                    _ => format!("the Vulkan loader failed: {code:?}"),
-                })
-            })?;
-            let instance = Arc::new(Instance { raw, debug });
-            let handles = instance.raw.enumerate_physical_devices().map_err(|code| {
-                none(match code {
-                    vk::Result::ERROR_INITIALIZATION_FAILED => "no Vulkan driver found a device".into(),
-                    _ => format!("Vulkan lists no devices: {code:?}"),
-                })
-            })?;
-            if handles.is_empty() {
-                return Err(none("no Vulkan driver found a device".into()));
-            }
             let physical: Vec<_> = handles.iter().map(|h| Physical::of(&instance.raw, *h)).collect();
             let devices = physical.iter().enumerate().map(|(i, p)| p.info(&instance.raw, i)).collect();
             Ok(Vulkan { instance, physical, devices })
@@ -227,10 +236,12 @@ impl Platform for Vulkan {
             let mut create =
                 vk::DeviceCreateInfo::default().queue_create_infos(&queues).enabled_extension_names(&names);
             create.p_next = chain.head();
+            let lock = one_at_a_time();
             let raw = self.instance.raw.create_device(d.raw, &create, None).map_err(failed(&name, "vkCreateDevice"))?;
+            drop(lock);
             let unified = matches!(info.kind, DeviceKind::IntegratedGpu | DeviceKind::Software);
             let opened = device::Opened { physical: d.raw, raw, family, unified, subgroup };
-            Ok(device::VulkanDevice::new(&self.instance, opened, d.properties, name)?)
+            Ok(device::VulkanDevice::new(self.instance, opened, d.properties, name)?)
         }
     }
 }
