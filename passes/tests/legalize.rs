@@ -1,80 +1,137 @@
-//! legalize on small programs: the module verifies, prints to text that parses to the same text, and keeps names, roles
-//! and locations.
+//! legalize and simplify, family by family: each fixture is snapshot before and after simplify, and both forms run on the CPU
+//! and are compared with the interpreter.
 
 mod support;
 
-use support::tree::Build;
-use zml_format::DType::{self, F32};
-use zmlc_import::tree::{BinaryOp, DotDims, OpKind, Program, UnaryOp};
+use melior::ir::operation::{OperationLike, OperationPrintingFlags};
+use support::{fixture, plan, run, values};
+use zmlc_import::interp;
 use zmlc_passes::{
     context,
     ir::{self, B},
-    legalize::{self, ArgumentPlan, EntryPlan, ResultPlan, Role},
+    legalize::{self, ArgumentPlan, Role},
 };
 
-/// Every argument an input `a0`, every result `r0`.
-fn plan(p: &Program) -> EntryPlan {
+/// f32 against the interpreter's f64.
+const TOLERANCE: f64 = 2e-5;
+
+/// What is shown; the rest differs only in element types.
+const SHOWN: &[&str] = &[
+    "elementwise_float",
+    "elementwise_i8",
+    "elementwise_i4",
+    "predicates",
+    "compare_float",
+    "convert_f32",
+    "movement",
+    "dot_general",
+    "convolution",
+    "reduce",
+    "reduce_window",
+    "indexed",
+    "control",
+];
+
+fn check(name: &str, special: bool) {
+    let p = fixture(name);
     let f = p.main().unwrap();
-    let argument = |i| ArgumentPlan { name: format!("a{i}"), role: Role::Input { donated: false } };
-    let result = |i| ResultPlan { name: format!("r{i}"), state: None };
-    EntryPlan {
-        name: "main".into(),
-        arguments: (0..f.body.args.len()).map(argument).collect(),
-        results: (0..f.result_types.len()).map(result).collect(),
+    let args: Vec<_> =
+        f.body.args.iter().enumerate().map(|(i, a)| values::tensor(f.tensor(*a), i as u64, special)).collect();
+    let want = interp::eval(&p, &f.name, args.clone()).unwrap();
+    for simplified in [false, true] {
+        let got = run::run(&p, &f.name, &args, simplified);
+        for (i, (g, w)) in got.iter().zip(&want).enumerate() {
+            if let Some(d) = values::difference(g, w, TOLERANCE) {
+                panic!("{name}, simplified: {simplified}, result {i} {d}");
+            }
+        }
+    }
+    if special || !SHOWN.contains(&name) {
+        return;
+    }
+    for (simplified, stage) in [(false, "legalize"), (true, "simplify")] {
+        let c = context::context();
+        let text = context::print(&run::level1(&c, &p, &f.name, simplified));
+        insta::with_settings!({snapshot_path => "../../snapshots/legalize", prepend_module_to_snapshot => false, omit_expression => true}, {
+            insta::assert_snapshot!(format!("{name}.{stage}"), text);
+        });
     }
 }
-fn text(p: &Program, plan: &EntryPlan) -> String {
+
+macro_rules! families {
+    ($($name:ident $(, $special:literal)?;)*) => {$(
+        #[test]
+        fn $name() {
+            check(stringify!($name), false);
+            $(assert!($special); check(stringify!($name), true);)?
+        }
+    )*};
+}
+families! {
+    elementwise_float, true;
+    elementwise_math;
+    elementwise_i8;
+    elementwise_ui8;
+    elementwise_i32;
+    elementwise_ui64;
+    elementwise_i4;
+    elementwise_ui4;
+    elementwise_power;
+    predicates;
+    compare_float, true;
+    convert_f32, true;
+    convert_bf16, true;
+    convert_i32;
+    convert_ui8;
+    convert_i64;
+    convert_ui64;
+    convert_i1;
+    convert_i4;
+    movement;
+    dot_general;
+    convolution;
+    reduce;
+    reduce_window;
+    indexed;
+    control;
+}
+
+/// Names, roles and the places of ops in the source come through.
+#[test]
+fn interface() {
+    let p = fixture("interface");
+    let mut plan = plan(&p, "main");
+    plan.arguments[0] = ArgumentPlan { name: "w".into(), role: Role::Weight(3) };
+    plan.arguments[1] = ArgumentPlan { name: "cache".into(), role: Role::State(0) };
+    plan.arguments[2].role = Role::Input { donated: true };
+    plan.results[0].state = Some(0);
     let c = context::context();
     let m = legalize::module(&c, "test", "1");
-    legalize::entry(&B::new(&c, ir::body(&m)), p, "main", plan).unwrap();
+    legalize::entry(&B::new(&c, ir::body(&m)), &p, "main", &plan).unwrap();
     context::verify(&c, &m).unwrap();
-    let text = context::print(&m);
-    assert_eq!(context::print(&context::parse(&c, &text).unwrap()), text);
-    text
-}
-
-/// relu(x w + b), then softmax.
-fn mlp() -> Program {
-    let mut t = Build::new();
-    let (x, w, bias) = (t.arg(F32, &[2, 3]), t.arg(F32, &[3, 4]), t.arg(F32, &[4]));
-    let dims = DotDims { lhs_contracting: vec![1], rhs_contracting: vec![0], ..DotDims::default() };
-    let dot = OpKind::DotGeneral { dims, precision: vec![], algorithm: None };
-    let y = t.op(dot, &[x, w], F32, &[2, 4]);
-    let b1 = t.op(OpKind::BroadcastInDim { dims: vec![1] }, &[bias], F32, &[1, 4]);
-    let b2 = t.op(OpKind::BroadcastInDim { dims: vec![0, 1] }, &[b1], F32, &[2, 4]);
-    let y = t.op(OpKind::Binary(BinaryOp::Add), &[y, b2], F32, &[2, 4]);
-    let zero = t.splat(0.0);
-    let zeros = t.op(OpKind::BroadcastInDim { dims: vec![] }, &[zero], F32, &[2, 4]);
-    let y = t.op(OpKind::Binary(BinaryOp::Maximum), &[y, zeros], F32, &[2, 4]);
-    let least = t.splat(f32::NEG_INFINITY);
-    let top = t.reduce(BinaryOp::Maximum, y, least, &[1], &[2]);
-    let top = t.op(OpKind::BroadcastInDim { dims: vec![0] }, &[top], F32, &[2, 1]);
-    let top = t.op(OpKind::BroadcastInDim { dims: vec![0, 1] }, &[top], F32, &[2, 4]);
-    let y = t.op(OpKind::Binary(BinaryOp::Subtract), &[y, top], F32, &[2, 4]);
-    let y = t.op(OpKind::Unary(UnaryOp::Exponential), &[y], F32, &[2, 4]);
-    t.finish(&[y])
-}
-
-#[test]
-fn mlp_snapshot() {
-    let p = mlp();
-    let mut plan = plan(&p);
-    plan.arguments[1] = ArgumentPlan { name: "w".into(), role: Role::Weight(0) };
-    plan.arguments[2].role = Role::Input { donated: true };
-    insta::with_settings!({snapshot_path => "../../snapshots/legalize", prepend_module_to_snapshot => false}, {
-        insta::assert_snapshot!(text(&p, &plan));
+    insta::with_settings!({snapshot_path => "../../snapshots/legalize", prepend_module_to_snapshot => false, omit_expression => true}, {
+        insta::assert_snapshot!("interface", m.as_operation().to_string_with_flags(OperationPrintingFlags::new().enable_debug_info(true, false)).unwrap());
     });
 }
 #[test]
-fn every_unsupported_op_is_named() {
-    let mut t = Build::new();
-    let x = t.arg(DType::I1, &[4]);
-    let y = t.op(OpKind::Unary(UnaryOp::Tanh), &[x], DType::I1, &[4]);
-    let z = t.op(OpKind::Other("stablehlo.partition_id".into()), &[], DType::U32, &[]);
-    let p = t.finish(&[y, z]);
+fn every_unsupported_op_is_named_once() {
+    let p = fixture("unsupported");
     let c = context::context();
     let m = legalize::module(&c, "test", "1");
-    let errors = legalize::entry(&B::new(&c, ir::body(&m)), &p, "main", &plan(&p)).unwrap_err();
+    let errors = legalize::entry(&B::new(&c, ir::body(&m)), &p, "main", &plan(&p, "main")).unwrap_err();
     let said: Vec<_> = errors.iter().map(|e| (e.code, e.op.as_str(), e.dtype.as_str())).collect();
-    assert_eq!(said, [("E0802", "stablehlo.tanh", "i1"), ("E0801", "stablehlo.partition_id", "ui32")]);
+    assert_eq!(said, [("E0801", "stablehlo.partition_id", "ui32"), ("E0801", "stablehlo.custom_call", "f32")]);
+    assert!(errors.iter().all(|e| e.span.end > e.span.start));
+}
+#[test]
+fn an_entry_must_name_every_argument() {
+    let p = fixture("interface");
+    let mut plan = plan(&p, "main");
+    plan.arguments.pop();
+    let c = context::context();
+    let m = legalize::module(&c, "test", "1");
+    let errors = legalize::entry(&B::new(&c, ir::body(&m)), &p, "main", &plan).unwrap_err();
+    assert_eq!((errors.len(), errors[0].code), (1, "E0805"));
+    let errors = legalize::entry(&B::new(&c, ir::body(&m)), &p, "absent", &plan).unwrap_err();
+    assert_eq!(errors[0].code, "E0805");
 }

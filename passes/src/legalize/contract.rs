@@ -59,6 +59,9 @@ impl<'c> Contraction<'c> {
                 product(b, acc, (&Val::of(&scalars[..split]), self.lhs.1), (&Val::of(&scalars[split..]), self.rhs.1))
                     .and_then(|p| {
                         let add = Val::One(p.parts()[part]);
+                        if self.reductions == 0 {
+                            return Ok(add);
+                        }
                         scalar::binary(b, BinaryOp::Add, acc.real(), &Val::One(sum[0]), &add)
                     });
             vec![match added {

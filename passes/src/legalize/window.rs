@@ -150,8 +150,14 @@ pub(super) fn reduce_window<'c>(cx: &mut Cx<'_, '_, 'c>, w: &Window) -> Result<V
     };
     let padded: Vec<Val> = inputs.iter().zip(&inits).map(|(x, init)| pad(&b, x, init, &padding)).collect();
     let out = cx.out_shape();
-    // Only dimensions with a window of more than one have a loop for it.
-    let windowed: Vec<usize> = (0..out.len()).filter(|d| w.dimensions[*d] > 1).collect();
+    if out.is_empty() {
+        return Err(Refusal::form("a window over a tensor of rank 0"));
+    }
+    // Only dimensions with a window of more than one have a loop for it, but at least one has.
+    let mut windowed: Vec<usize> = (0..out.len()).filter(|d| w.dimensions[*d] > 1).collect();
+    if windowed.is_empty() {
+        windowed.push(0);
+    }
     let loops = out.len() + windowed.len();
     let place = |d: usize| match windowed.iter().position(|x| *x == d) {
         Some(k) => strided(&b, d, w.strides[d], out.len() + k, w.window_dilations[d]),
