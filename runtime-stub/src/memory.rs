@@ -59,3 +59,67 @@ impl Drop for Owned {
         self.memory.drain(..).for_each(|m| self.driver.free(m));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        drivers::{Executable, Job, KernelSet},
+        error::Error,
+    };
+    use std::sync::Mutex;
+    use zml_format::{Artifact, Profile};
+
+    /// Counts, and refuses allocations of more than a GiB.
+    #[derive(Default)]
+    struct Counting(Mutex<(Vec<u64>, usize)>);
+    impl Driver for Counting {
+        fn allocate(&self, bytes: u64, what: &str) -> Result<Memory> {
+            if bytes > 1 << 30 {
+                return Err(Error::OutOfMemory { device: "test".into(), what: what.into(), bytes });
+            }
+            let mut all = self.0.lock().unwrap();
+            all.0.push(bytes);
+            Ok(Memory(all.0.len() - 1))
+        }
+        fn free(&self, _: Memory) {
+            self.0.lock().unwrap().1 += 1;
+        }
+        fn upload(&self, _: Region, _: &[u8]) -> Result<()> {
+            Ok(())
+        }
+        fn clear(&self, _: Region) -> Result<()> {
+            Ok(())
+        }
+        fn load(&self, _: &Profile, _: &Artifact) -> Result<KernelSet> {
+            Ok(KernelSet(0))
+        }
+        fn unload(&self, _: KernelSet) {}
+        fn build(self: Arc<Self>, _: &Job) -> Result<Box<dyn Executable>> {
+            Err(Error::Bug("not in this test".into()))
+        }
+    }
+
+    #[test]
+    fn small_regions_share_an_allocation_and_large_ones_do_not() {
+        let counting = Arc::new(Counting::default());
+        let driver: Arc<dyn Driver> = counting.clone();
+        let tally = Tally::default();
+        let mut owned = Owned::new(&driver);
+        let large = SHARED_BYTES + 1;
+        let regions = owned.pack(&[0, 1, 256, 0, 300, large, 7, 0], "test", &tally).unwrap();
+        let places: Vec<_> = regions.iter().map(|r| (r.memory.map(|m| m.0), r.offset, r.bytes)).collect();
+        let some = |m, offset, bytes| (Some(m), offset, bytes);
+        let none = (None, 0, 0);
+        let expected =
+            [none, some(0, 0, 1), some(0, 256, 256), none, some(0, 512, 300), some(1, 0, large), some(2, 0, 7), none];
+        assert_eq!(places, expected);
+        assert_eq!(counting.0.lock().unwrap().0, [1024, SHARED_BYTES + 256, 256]);
+        assert_eq!(tally.now().allocations, 3);
+
+        assert!(owned.pack(&[1 << 20, 1 << 31], "test", &tally).is_err());
+        drop(owned);
+        let all = counting.0.lock().unwrap();
+        assert_eq!(all.1, all.0.len(), "what was allocated before the failure is freed as well");
+    }
+}

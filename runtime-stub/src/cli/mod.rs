@@ -27,7 +27,7 @@ pub fn run(program: &str, args: &[String]) -> ExitCode {
     match args::parse(args) {
         Ok(Command::Help) => say(&args::HELP.replace("zml-run", program)),
         Ok(Command::Version) => say(&format!("{program} {}\n", env!("CARGO_PKG_VERSION"))),
-        Ok(Command::Doctor { json }) => say(&doctor::report(json)),
+        Ok(Command::Doctor { json }) => say(&report(json)),
         Ok(Command::Run(run)) => {
             let done = match Artifact::open(&run.artifact) {
                 Ok(artifact) => call(&run, &artifact).map_err(|e| (e.to_string(), e)),

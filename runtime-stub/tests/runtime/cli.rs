@@ -188,3 +188,28 @@ fn files_that_are_no_artifact_are_refused() {
     insta::assert_snapshot!("no_artifact", text(&run(dir, "x.zml")));
     insta::assert_snapshot!("no_file_json", text(&run(dir, "none.zml --message-format json")));
 }
+
+#[test]
+fn a_loader_without_drivers_says_what_to_install() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    model(dir);
+    let mut c = Command::new(env!("CARGO_BIN_EXE_zml-run"));
+    c.args("m.zml --entry flag --input all=random:1".split(' ')).current_dir(dir);
+    let o = c.env("VK_DRIVER_FILES", "/absent.json").env("VK_ICD_FILENAMES", "/absent.json").output().unwrap();
+    let said = text(&o);
+    if said.contains("no Vulkan loader") {
+        return skipped(&said);
+    }
+    insta::assert_snapshot!("no_driver", said);
+}
+
+/// `make build` makes it; every image carries it.
+#[test]
+fn the_shipped_runtime_is_small() {
+    let target = Path::new(env!("CARGO_BIN_EXE_zml-run")).parent().and_then(Path::parent).unwrap();
+    match std::fs::metadata(target.join("stub/zml-run")) {
+        Ok(m) => assert!(m.len() <= 3_000_000, "{} bytes", m.len()),
+        Err(_) => skipped("there is no stub/zml-run, as `make build` makes it"),
+    }
+}
