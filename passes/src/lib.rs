@@ -15,6 +15,7 @@ pub mod legalize;
 pub mod llvm;
 pub mod pass;
 pub mod simplify;
+pub mod plan;
 pub mod spec;
 pub mod target;
 pub mod widen_predicates;

@@ -297,6 +297,32 @@ pub fn dict_get<'c>(a: Attribute<'c>, name: &str) -> Option<Attribute<'c>> {
 pub fn dense_is_splat(a: Attribute) -> bool {
     unsafe { mlirAttributeIsADenseElements(a.to_raw()) && mlirDenseElementsAttrIsSplat(a.to_raw()) }
 }
+/// The elements of dense data, row-major, little-endian, each of whole bytes (a predicate is one), a splat written out.
+/// None for an attribute of another kind.
+pub fn dense_bytes(a: Attribute) -> Option<Vec<u8>> {
+    unsafe {
+        let raw = a.to_raw();
+        if !mlirAttributeIsADenseElements(raw) {
+            return None;
+        }
+        let t: Type = Type::from_raw(mlirAttributeGetType(raw));
+        let count = elements(t).max(0) as usize;
+        if is_i1(elem(t)) {
+            return Some((0..count).map(|i| u8::from(mlirDenseElementsAttrGetBoolValue(raw, i as isize))).collect());
+        }
+        if count == 0 {
+            return Some(vec![]);
+        }
+        let width = elem_bytes(t) as usize;
+        let splat = mlirDenseElementsAttrIsSplat(raw);
+        // Sound: MLIR keeps every other element in whole bytes of its width, once for a splat.
+        let data = std::slice::from_raw_parts(
+            mlirDenseElementsAttrGetRawData(raw).cast::<u8>(),
+            width * if splat { 1 } else { count },
+        );
+        Some(if splat { data.repeat(count) } else { data.to_vec() })
+    }
+}
 /// The groups of expand_shape or collapse_shape.
 pub fn reassociation(op: O) -> Vec<Vec<usize>> {
     let groups = attr(op, "reassociation").map(array).unwrap_or_default();
