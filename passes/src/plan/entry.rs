@@ -43,7 +43,7 @@ pub fn attribute_list<'c>(func: O<'c>, name: &str) -> Vec<Attribute<'c>> {
     attr(func, name).map(array).unwrap_or_default()
 }
 pub fn dict_string(d: Attribute, name: &str) -> Option<String> {
-    dict_get(d, name).and_then(string).map(String::from)
+    dict_get(d, name).and_then(string)
 }
 pub fn dict_int(d: Attribute, name: &str) -> Option<i64> {
     melior::ir::attribute::IntegerAttribute::try_from(dict_get(d, name)?).ok().map(|i| i.value())

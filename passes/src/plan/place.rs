@@ -182,7 +182,7 @@ impl Placer<'_> {
             self.clock += 2;
             match s {
                 Step::Call { kernel, arguments, results, alias } => {
-                    self.call(kernel, arguments, results, alias, home, out)
+                    self.call(kernel, arguments, results, alias, home, out);
                 }
                 Step::While { .. } => self.while_loop(s, home, out),
                 Step::Branch { .. } => self.branch(s, home, out),
