@@ -18,7 +18,9 @@ def results():
     torch.ones(4, 4, device="cuda") @ torch.ones(4, 4, device="cuda")
     for line in open("/proc/self/maps"):
         if "libcublasLt.so" in line and " r-xp " in line:
-            print("# uses", line.split()[-1], file=sys.stderr)
+            print("uses", line.split()[-1], file=sys.stderr)
+            break
+
     def random(shape, dtype, seed):
         g = torch.Generator(device="cpu").manual_seed(seed)
         if dtype == torch.int8:

@@ -115,6 +115,11 @@ impl BaseFiles {
         }
     }
 
+    /// Whether a library for this machine is where [`BaseFiles::libraries`] looks.
+    pub(crate) fn has_library(&self, name: &str, search: &Search) -> bool {
+        self.machine.is_some_and(|m| search.find(name, m, Path::new("")).is_ok())
+    }
+
     fn add_closure(&mut self, names: Vec<String>, needed_by: &Path, search: &Search) -> Result<(), PackageError> {
         let machine = self.machine.expect("set by both constructors");
         let mut open: Vec<_> = names.into_iter().map(|n| (n, needed_by.to_path_buf())).collect();

@@ -70,6 +70,8 @@ pub struct ImageReport {
     /// `linux/amd64`
     pub platform: String,
     pub layers: Vec<LayerReport>,
+    /// What some hosts will miss in it.
+    pub warnings: Vec<String>,
 }
 
 const TITLE: &str = "org.opencontainers.image.title";
@@ -88,6 +90,8 @@ const ACCOUNTS: [(&str, &str); 2] = [
 
 /// Loaded by the runtime, not named in its ELF.
 const VULKAN_LOADER: &str = "libvulkan.so.1";
+/// Named by NVIDIA's Vulkan driver, which the host mounts in without them.
+const FOR_NVIDIA_VULKAN: [&str; 2] = ["libX11.so.6", "libXext.so.6"];
 
 /// Writes a layout with one image. A layout that is there already is replaced, in one step at the end.
 pub fn oci(plan: &ImagePlan, dir: &Path) -> Result<ImageReport, PackageError> {
@@ -170,7 +174,8 @@ fn image(plan: &ImagePlan, layout: &LayoutWriter) -> Result<(Descriptor, Descrip
     let mut diff_ids = Vec::new();
     let mut history = Vec::new();
     let mut sbom = Sbom::default();
-    for (title, tree) in layers(plan, &model, below.is_some(), &mut sbom)? {
+    let mut warnings = Vec::new();
+    for (title, tree) in layers(plan, &model, below.is_some(), &mut sbom, &mut warnings)? {
         let large = title == "weights" && tree.bytes() >= STORE_FROM;
         let compression = if large { Compression::None } else { plan.compression };
         let Layer { mut descriptor, diff_id, unpacked } = layout.layer(&tree, plan.mtime, compression)?;
@@ -214,6 +219,7 @@ fn image(plan: &ImagePlan, layout: &LayoutWriter) -> Result<(Descriptor, Descrip
         digest: descriptor.digest().to_string(),
         platform: format!("linux/{}", machine.oci()),
         layers: reports,
+        warnings,
     };
     Ok((descriptor, sbom, report))
 }
@@ -249,6 +255,7 @@ fn layers(
     model: &Model,
     on_image: bool,
     sbom: &mut Sbom,
+    warnings: &mut Vec<String>,
 ) -> Result<Vec<(&'static str, Tree)>, PackageError> {
     let mut layers = Vec::new();
     let mut from = |files: &BaseFiles| -> Result<Tree, PackageError> {
@@ -260,6 +267,9 @@ fn layers(
         }
         Ok(tree)
     };
+    if on_image && model.has_target("vulkan") {
+        warnings.push(format!("the base image has to have {VULKAN_LOADER}, which zmlc does not add to an image"));
+    }
     if let Base::Files(search) = &plan.base {
         let base = BaseFiles::for_executable(&plan.runtime, search)?;
         let mut tree = from(&base)?;
@@ -268,7 +278,18 @@ fn layers(
         }
         layers.push(("base", tree));
         if model.has_target("vulkan") {
-            let loader = BaseFiles::libraries(&[VULKAN_LOADER], Path::new("zml-run"), &base, search)?;
+            let mut names = vec![VULKAN_LOADER];
+            for name in FOR_NVIDIA_VULKAN {
+                if base.has_library(name, search) {
+                    names.push(name);
+                } else {
+                    warnings.push(format!(
+                        "{name} is not on this machine: without it in the image NVIDIA's Vulkan driver does not load \
+                         (Debian's packages are libx11-6 and libxext6)"
+                    ));
+                }
+            }
+            let loader = BaseFiles::libraries(&names, Path::new("zml-run"), &base, search)?;
             layers.push(("vulkan loader", from(&loader)?));
         }
     }

@@ -102,6 +102,12 @@ fn layout_says_what_it_is() {
     let report = oci(&plan(&artifact(dir.path(), &["vulkan", "cuda"])), &out).unwrap();
     let titles: Vec<_> = report.layers.iter().map(|l| l.title.as_str()).collect();
     assert_eq!(titles, ["base", "vulkan loader", "runtime", "model"]);
+    let loader = zstd::decode_all(fs::File::open(blob(&out, &report.layers[1].digest)).unwrap()).unwrap();
+    let has = |name: &str| entries(&loader).keys().any(|k| k.ends_with(name));
+    assert!(has("/libvulkan.so.1") && !has("/libc.so.6"));
+    for name in ["libX11.so.6", "libXext.so.6"] {
+        assert_ne!(has(name), report.warnings.iter().any(|w| w.starts_with(name)), "{:?}", report.warnings);
+    }
     let index = json(out.join("index.json"));
     assert_eq!(index["manifests"][0]["digest"], report.digest.as_str());
     assert_eq!(index["manifests"][0]["annotations"]["org.opencontainers.image.ref.name"], "latest");
