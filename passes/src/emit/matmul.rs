@@ -103,7 +103,7 @@ fn plan(d: &Dispatch, c: &Contraction, (batch, m, n, k): (i64, i64, i64, i64), s
     };
     let (x, y) = possible()
         .find(|(x, y)| groups(*x, *y) >= wanted && x * y >= 256)
-        .or_else(|| possible().filter(|(x, y)| x * y >= 256).last())
+        .or_else(|| possible().rfind(|(x, y)| x * y >= 256))
         .or_else(|| possible().next())
         .copied()
         .unwrap_or((8, 8));

@@ -154,7 +154,7 @@ impl Table {
             Ix::Digit { div, modulus } if modulus == count => return digits(div, count, shape),
             Ix::Other(i) => {
                 if let Expr::Linear(parts) = self.exprs[i].clone()
-                    && let Some(index) = self.regroup(&parts, shape)
+                    && let Some(index) = self.regroup(x, &parts, shape)
                 {
                     return index;
                 }
@@ -174,7 +174,7 @@ impl Table {
         index
     }
     /// The parts themselves, where runs of them make up the extents of `shape` or the other way round.
-    fn regroup(&mut self, parts: &[(Ix, i64)], shape: &[i64]) -> Option<Vec<Ix>> {
+    fn regroup(&mut self, whole: Ix, parts: &[(Ix, i64)], shape: &[i64]) -> Option<Vec<Ix>> {
         let mut index = vec![Ix::Const(0); shape.len()];
         let dims: Vec<usize> = (0..shape.len()).filter(|i| shape[*i] != 1).collect();
         let (mut p, mut d) = (0, 0);
@@ -193,7 +193,12 @@ impl Table {
             let xs: Vec<Ix> = parts[from..=p].iter().map(|x| x.0).collect();
             let number = self.flat(&xs, &extents);
             let group: Vec<i64> = dims[to..=d].iter().map(|i| shape[*i]).collect();
-            let split = if group.len() == 1 { vec![number] } else { self.unflat(number, &group) };
+            let split = match group.len() {
+                1 => vec![number],
+                // One group of everything: nothing has become simpler.
+                _ if number == whole => return None,
+                _ => self.unflat(number, &group),
+            };
             for (i, x) in dims[to..=d].iter().zip(split) {
                 index[*i] = x;
             }
@@ -238,6 +243,8 @@ mod tests {
         assert_eq!(t.unflat(f, &[8, 1, 10]), [k, Ix::Const(0), shifted]);
         assert_eq!(t.turns(&[shifted]), 1);
         assert_eq!(t.turns(&[f, k]), 8);
+        // No extent of (16, 5) ends where one of (8, 10) does: taken apart as a whole.
+        assert_eq!(t.unflat(f, &[16, 5]).len(), 2);
         let halves = t.unflat(f, &[4, 2, 10]);
         assert_eq!(halves[2], shifted);
         assert_eq!(t.flat(&halves, &[4, 2, 10]), t.flat(&halves, &[4, 2, 10]));

@@ -258,12 +258,22 @@ pub fn bool_attr(op: O, name: &str) -> Option<bool> {
 pub fn str_attr<'c>(op: O<'c>, name: &str) -> Option<&'c str> {
     let a: StringAttribute = attr(op, name)?.try_into().ok()?;
     // Interned in the context.
-    Some(unsafe { std::mem::transmute::<&str, &'c str>(a.value()) })
+    Some(unsafe { text(mlirStringAttrGetValue(a.to_raw())) })
 }
 pub fn symbol_attr<'c>(op: O<'c>, name: &str) -> Option<&'c str> {
     let a: FlatSymbolRefAttribute = attr(op, name)?.try_into().ok()?;
     // Interned in the context.
-    Some(unsafe { std::mem::transmute::<&str, &'c str>(a.value()) })
+    Some(unsafe { text(mlirFlatSymbolRefAttrGetValue(a.to_raw())) })
+}
+/// A string of MLIR's, which may be empty (melior's own reader of string references is undefined on those).
+///
+/// # Safety
+/// It is UTF-8 and lives as long as 'c.
+unsafe fn text<'c>(s: MlirStringRef) -> &'c str {
+    if s.length == 0 {
+        return "";
+    }
+    unsafe { std::str::from_utf8_unchecked(std::slice::from_raw_parts(s.data.cast(), s.length)) }
 }
 /// `array<i64: ...>`
 pub fn i64s_attr(op: O, name: &str) -> Option<Vec<i64>> {

@@ -1,29 +1,13 @@
 //! The reduce emitter: kernels as text, and their numbers, bounds, races and single writes in the simulator.
 
-mod kernels;
-mod simulate;
-
+use super::kernels::{Kernels, close, floats, ints, noise};
 use half::bf16;
-use kernels::{Kernels, floats, ints};
-use simulate::Num;
 
-const FIXTURE: &str = include_str!("../../fixtures/emit/reduce.mlir");
-
-fn close(got: &[Num], expected: &[f64], tolerance: f64) {
-    assert_eq!(got.len(), expected.len());
-    for (i, (x, y)) in got.iter().zip(expected).enumerate() {
-        let x = x.float();
-        assert!((x - y).abs() <= tolerance * y.abs().max(1.0), "element {i}: {x} instead of {y}");
-    }
-}
-/// Numbers that look random, in -2 .. 2, exact in f32.
-fn noise(n: usize) -> Vec<f64> {
-    (0..n).map(|i| ((i * 7919 + 13) % 4001) as f64 / 1024.0 - 2.0).collect()
-}
+const FIXTURE: &str = include_str!("../../../fixtures/emit/reduce.mlir");
 
 #[test]
 fn snapshot() {
-    insta::with_settings!({snapshot_path => "../../snapshots/emit", prepend_module_to_snapshot => false}, {
+    insta::with_settings!({snapshot_path => "../../../snapshots/emit", prepend_module_to_snapshot => false}, {
         insta::assert_snapshot!("reduce", Kernels::text(FIXTURE));
     });
 }

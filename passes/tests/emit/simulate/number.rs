@@ -132,6 +132,7 @@ pub fn binary(op: &str, t: Type, a: &Num, b: &Num) -> Option<Num> {
                 "arith.minimumf" | "arith.minnumf" => x.min(y),
                 "math.powf" => x.powf(y),
                 "math.atan2" => x.atan2(y),
+                "math.copysign" => x.copysign(y),
                 _ => return None,
             },
             t,
@@ -166,7 +167,13 @@ pub fn binary(op: &str, t: Type, a: &Num, b: &Num) -> Option<Num> {
 }
 pub fn unary(op: &str, t: Type, a: &Num) -> Option<Num> {
     if !is_float(t) {
-        return None;
+        let (x, w) = (unsigned(a.int(), t), width(t));
+        return Some(Num::Int(match op {
+            "math.ctpop" => i64::from(x.count_ones()),
+            "math.ctlz" => i64::from(x.leading_zeros() + w - 64),
+            "math.absi" => return Some(wrap(a.int().wrapping_abs(), t)),
+            _ => return None,
+        }));
     }
     let x = a.float();
     Some(round(
@@ -182,14 +189,45 @@ pub fn unary(op: &str, t: Type, a: &Num) -> Option<Num> {
             "math.cos" => x.cos(),
             "math.floor" => x.floor(),
             "math.ceil" => x.ceil(),
+            "math.roundeven" => x.round_ties_even(),
+            "math.round" => x.round(),
+            "math.trunc" => x.trunc(),
+            "math.log1p" => x.ln_1p(),
+            "math.expm1" => x.exp_m1(),
+            "math.exp2" => x.exp2(),
+            "math.log2" => x.log2(),
+            "math.tan" => x.tan(),
+            "math.atan" => x.atan(),
+            "math.cbrt" => x.cbrt(),
             _ => return None,
         },
         t,
     ))
 }
+fn to_bits(a: &Num, t: Type) -> u64 {
+    match (a, width(t)) {
+        (Num::Int(x), _) => unsigned(*x, t),
+        (Num::Float(x), 64) => x.to_bits(),
+        (Num::Float(x), 32) => u64::from((*x as f32).to_bits()),
+        (Num::Float(x), _) if is_bf16(t) => u64::from(bf16::from_f64(*x).to_bits()),
+        (Num::Float(x), _) => u64::from(f16::from_f64(*x).to_bits()),
+    }
+}
+fn from_bits(x: u64, t: Type) -> Num {
+    if !is_float(t) {
+        return wrap(x as i64, t);
+    }
+    Num::Float(match width(t) {
+        64 => f64::from_bits(x),
+        32 => f64::from(f32::from_bits(x as u32)),
+        _ if is_bf16(t) => bf16::from_bits(x as u16).to_f64(),
+        _ => f16::from_bits(x as u16).to_f64(),
+    })
+}
 pub fn convert(op: &str, from: Type, to: Type, a: &Num) -> Option<Num> {
     Some(match op {
         "arith.extf" | "arith.truncf" => round(a.float(), to),
+        "arith.bitcast" => from_bits(to_bits(a, from), to),
         "arith.extsi" | "arith.index_cast" if width(from) == 1 => wrap(-a.int(), to),
         "arith.extsi" | "arith.index_cast" | "arith.trunci" => wrap(a.int(), to),
         "arith.extui" | "arith.index_castui" => wrap(unsigned(a.int(), from) as i64, to),

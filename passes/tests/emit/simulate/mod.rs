@@ -6,6 +6,7 @@
 //! It knows the ops that emitters write and no others.
 
 mod number;
+pub mod program;
 
 pub use number::Num;
 use number::{binary, compare, constant, convert, round, unary};

@@ -1,6 +1,6 @@
 //! Emits the dispatches of a fixture and runs one of them: inputs in the dispatch's order, results in its order.
 
-use crate::simulate::{Memory, Num, launch};
+use super::simulate::{Memory, Num, launch};
 use melior::{Context, ir::Module};
 use zmlc_passes::{
     context,
@@ -17,6 +17,18 @@ pub fn ints(x: &[i64]) -> Vec<Num> {
     x.iter().map(|x| Num::Int(*x)).collect()
 }
 
+pub fn close(got: &[Num], expected: &[f64], tolerance: f64) {
+    assert_eq!(got.len(), expected.len());
+    for (i, (x, y)) in got.iter().zip(expected).enumerate() {
+        let x = x.float();
+        assert!((x - y).abs() <= tolerance * y.abs().max(1.0), "element {i}: {x} instead of {y}");
+    }
+}
+/// Numbers that look random, in -2 .. 2, exact in f32.
+pub fn noise(n: usize) -> Vec<f64> {
+    (0..n).map(|i| ((i * 7919 + 13) % 4001) as f64 / 1024.0 - 2.0).collect()
+}
+
 /// A small device: 16-byte vectors, two workgroups fill it.
 pub fn spec() -> DeviceSpec {
     DeviceSpec::parse(
@@ -28,7 +40,7 @@ pub fn spec() -> DeviceSpec {
         max-block = 256
         max-grid = [65535, 65535, 65535]
         shared-bytes = 32768
-        max-buffers = 0
+        max-buffers = 32
         max-buffer-bytes = 0
         max-scalar-bytes = 128
         vector-bytes = 16

@@ -1,15 +1,12 @@
 //! The loop emitter: kernels as text, and their numbers, bounds and single writes in the simulator.
 
-mod kernels;
-mod simulate;
+use super::kernels::{Kernels, floats, ints};
 
-use kernels::{Kernels, floats, ints};
-
-const FIXTURE: &str = include_str!("../../fixtures/emit/loops.mlir");
+const FIXTURE: &str = include_str!("../../../fixtures/emit/loops.mlir");
 
 #[test]
 fn snapshot() {
-    insta::with_settings!({snapshot_path => "../../snapshots/emit", prepend_module_to_snapshot => false}, {
+    insta::with_settings!({snapshot_path => "../../../snapshots/emit", prepend_module_to_snapshot => false}, {
         insta::assert_snapshot!("loops", Kernels::text(FIXTURE));
     });
 }

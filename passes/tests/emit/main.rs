@@ -1,0 +1,9 @@
+//! The emitters: kernels as text, kernels by their numbers in a simulator, whole programs against the interpreter.
+
+mod faults;
+mod kernels;
+mod loops;
+mod matmul;
+mod programs;
+mod reduce;
+mod simulate;
