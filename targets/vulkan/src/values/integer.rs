@@ -24,9 +24,12 @@ pub fn op<'c>(b: &B<'c>, s: &Scalar<'c>, x: &[V<'c>]) -> Option<V<'c>> {
             let [minus, zero] = [-1.0, 0.0].map(|v| b.cfloat(s.to[0], v));
             Some(b.select(x[0], minus, zero))
         }
-        "math.absi" => {
+        "math.absi" => Some(magnitude(b, x[0])),
+        // SPIR-V leaves a negative operand open under Vulkan, and MLIR's way around it fails for the least integer.
+        "arith.remsi" => {
+            let rest = b.same("arith.remui", &[magnitude(b, x[0]), magnitude(b, x[1])]);
             let zero = b.cint(s.from, 0);
-            Some(b.select(b.cmpi("slt", x[0], zero), b.same("arith.subi", &[zero, x[0]]), x[0]))
+            Some(b.select(b.cmpi("slt", x[0], zero), b.same("arith.subi", &[zero, rest]), rest))
         }
         "math.ctpop" => Some(population(b, x[0])),
         // The ones below the lowest set bit.
@@ -53,6 +56,11 @@ pub fn op<'c>(b: &B<'c>, s: &Scalar<'c>, x: &[V<'c>]) -> Option<V<'c>> {
     }
 }
 
+/// The absolute value; of the least integer, itself, which is right as an unsigned number.
+fn magnitude<'c>(b: &B<'c>, x: V<'c>) -> V<'c> {
+    let zero = b.cint(x.r#type(), 0);
+    b.select(b.cmpi("slt", x, zero), b.same("arith.subi", &[zero, x]), x)
+}
 /// Set bits, by SPIR-V's 32-bit count.
 fn population<'c>(b: &B<'c>, x: V<'c>) -> V<'c> {
     let (t, word) = (x.r#type(), b.i(32));
