@@ -79,6 +79,7 @@ fn convert<'c>(c: &'c Context, group: &[O<'c>], spec: &DeviceSpec, index: u32) -
     set_attr(read::module_op(&scratch), "spirv.target_env", environment);
     set_attr(read::module_op(&scratch), "gpu.container_module", b.unit());
     for g in group {
+        subgroups(*g, spec)?;
         let copy = clone_mapped(&b, *g, &mut Default::default());
         for f in ops(block(copy, 0)).into_iter().filter(|f| name(*f) == "gpu.func") {
             abi(&b, f)?;
@@ -106,6 +107,23 @@ fn convert<'c>(c: &'c Context, group: &[O<'c>], spec: &DeviceSpec, index: u32) -
         set_attr(*g, "targets", b.array(&[environment]));
     }
     Ok(())
+}
+
+/// A kernel may look at its subgroup only where the profile fixes the size of one.
+fn subgroups(g: O, spec: &DeviceSpec) -> Result<(), PassError> {
+    let of_subgroups = |op: &O| name(*op) == "gpu.shuffle" || name(*op).starts_with("gpu.subgroup");
+    match walk(g).into_iter().find(of_subgroups) {
+        Some(op) if spec.subgroup == 0 => Err(PassError::Unsupported {
+            what: format!(
+                "kernel {} has `{}`, and the profile {} does not fix the size of a subgroup",
+                read::str_attr(g, "sym_name").unwrap_or_default(),
+                name(op),
+                spec.name
+            ),
+            hint: "build for a profile whose `subgroup` is not 0".into(),
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// Everything that a kernel may use. What it does use is declared in the binary and held against the profile there: a

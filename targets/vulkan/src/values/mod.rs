@@ -87,7 +87,7 @@ fn check(op: O) -> Result<(), String> {
         }
     }
     let arguments: Vec<_> = blocks(op).into_iter().flat_map(args).collect();
-    for t in results(op).iter().chain(&arguments).map(|v| v.r#type()) {
+    for t in results(op).iter().chain(&arguments).map(ValueLike::r#type) {
         if let Some(n) = read::vector_len(t)
             && !(matches!(n, 2 | 4) && read::bits(elem(t)) * n as u32 <= 128)
         {

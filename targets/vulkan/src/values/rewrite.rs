@@ -161,11 +161,11 @@ impl<'c> Rewrite<'c> {
         let inputs = self.all_lanes(&operands(op));
         let types: Vec<Type> = results(op).iter().flat_map(|r| held_types(b, *r)).collect();
         let new = b.op(name(op), &inputs, &types, &read::attributes(op), regions);
-        self.set_results(op, results(new));
+        self.set_results(op, &results(new));
         Ok(())
     }
-    fn set_results(&mut self, op: O<'c>, lanes: Lanes<'c>) {
-        let mut rest = &lanes[..];
+    fn set_results(&mut self, op: O<'c>, lanes: &[V<'c>]) {
+        let mut rest = lanes;
         for r in results(op) {
             let (own, next) = rest.split_at(count(r));
             self.set(r, own.to_vec());
@@ -199,7 +199,7 @@ impl<'c> Rewrite<'c> {
             "scf.for" | "scf.if" | "scf.while" | "scf.execute_region" => return self.structured(b, op),
             "scf.index_switch" => {
                 let y = self.switch(b, op, 0)?;
-                self.set_results(op, y);
+                self.set_results(op, &y);
                 return Ok(());
             }
             "arith.constant" | "ub.poison" => {

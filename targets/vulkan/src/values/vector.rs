@@ -76,13 +76,13 @@ pub fn op<'c>(r: &mut Rewrite<'c>, b: &B<'c>, op: O<'c>) -> Result<(), PassError
         }
         "vector.step" => (0..count(result(op, 0))).map(|i| b.cidx(i as i64)).collect(),
         "vector.fma" => {
-            let x: Vec<Lanes> = operands(op).iter().map(|v| r.lanes(*v)).collect();
+            let [x, y, z] = [0, 1, 2].map(|i| r.lanes(operand(op, i)));
             let scalar = Scalar::plain("math.fma", elem(result(op, 0).r#type()));
-            let mut y = vec![];
-            for i in 0..x[0].len() {
-                y.extend(scalar.emit(b, &[x[0][i], x[1][i], x[2][i]])?);
+            let mut sums = vec![];
+            for ((x, y), z) in x.into_iter().zip(y).zip(z) {
+                sums.extend(scalar.emit(b, &[x, y, z])?);
             }
-            y
+            sums
         }
         "vector.reduction" => vec![reduce(r, b, op)?],
         _ => return Err(unknown(op)),

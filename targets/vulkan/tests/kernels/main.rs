@@ -2,6 +2,7 @@
 //! and right numbers on a device.
 
 mod numbers;
+mod structure;
 mod support;
 
 use support::{build, fixture, root, spec, validate, validator};
@@ -9,10 +10,13 @@ use support::{build, fixture, root, spec, validate, validator};
 /// Every fixture that holds kernels of the common form.
 fn fixtures() -> Vec<(String, String)> {
     let mut found = vec![];
-    for folder in ["kernels", "spirv"] {
+    for folder in ["kernels", "spirv", "spirv_values"] {
         let Ok(entries) = std::fs::read_dir(root().join("fixtures").join(folder)) else { continue };
         for f in entries {
             let name = f.expect("listed").file_name().into_string().expect("a plain name");
+            if name.starts_with("bad_") {
+                continue;
+            }
             found.push((name.clone(), fixture(&format!("{folder}/{name}"))));
         }
     }
