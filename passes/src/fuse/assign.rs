@@ -198,39 +198,48 @@ fn settle(f: &mut Grouper, node: Node, g: Option<usize>) {
 
 /// Gives the last elementwise ops of a group back to their readers, where the group writes what they read anyway.
 fn release(f: &mut Grouper) {
-    let view = f.view;
-    for g in 0..f.groups.len() {
-        for x in f.groups[g].members.clone().into_iter().rev() {
-            let n = &view.nodes[x];
-            if n.kind != Kind::Map || f.is_wanted(x) || n.cost > 4 {
-                continue;
-            }
-            let inside = |f: &Grouper, r: Node| f.group_of[r] == Some(g) || f.groups[g].clones.contains(&r);
-            let readers = &view.values[n.results[0]].readers;
-            let light = |r: &Node| !matches!(view.nodes[*r].kind, Kind::Contraction | Kind::Window);
-            let leaves = readers.iter().all(|r| !inside(f, *r) && light(r));
-            let written = |d: Node| {
-                f.is_wanted(d)
-                    || view.nodes[d]
-                        .results
-                        .iter()
-                        .any(|v| view.values[*v].readers.iter().any(|r| *r != x && !inside(f, *r)))
-            };
-            let covered = n.reads.iter().filter_map(|v| view.values[*v].def).all(|d| match f.group_of[d] {
-                Some(h) if h == g => written(d),
-                Some(_) => true,
-                None => view.nodes[d].kind != Kind::Map,
-            });
-            if leaves && covered && f.groups[g].members.len() > 1 {
-                f.group_of[x] = None;
-                f.groups[g].members.retain(|m| *m != x);
-                f.groups[g].stops.insert(format!("{} is computed again where it is read", n.label));
-            }
-        }
-    }
     for g in 0..f.groups.len() {
         f.refresh(g);
     }
+    for g in 0..f.groups.len() {
+        for x in f.groups[g].members.clone().into_iter().rev() {
+            if may_leave(f, x, g) {
+                f.group_of[x] = None;
+                f.groups[g].members.retain(|m| *m != x);
+                let label = f.view.nodes[x].label;
+                f.groups[g].stops.insert(format!("{label} is computed again where it is read"));
+                let readers: Vec<usize> = readers(f, x);
+                f.refresh(g);
+                for r in readers {
+                    f.refresh(r);
+                }
+            }
+        }
+    }
+}
+/// Groups that read the value of `node` from memory.
+fn readers(f: &Grouper, node: Node) -> Vec<usize> {
+    let reads = |g: &usize| f.view.nodes[node].results.iter().any(|v| f.groups[*g].inputs.contains(v));
+    (0..f.groups.len()).filter(reads).collect()
+}
+fn may_leave(f: &Grouper, x: Node, g: usize) -> bool {
+    let n = &f.view.nodes[x];
+    if n.kind != Kind::Map || f.is_wanted(x) || n.cost > 4 || f.groups[g].members.len() == 1 {
+        return false;
+    }
+    // Nothing of the group itself reads it, and no reader would compute it over and over.
+    let light = |r: &Node| {
+        let inside = f.group_of[*r] == Some(g) || f.groups[g].clones.contains(r);
+        !inside && !matches!(f.view.nodes[*r].kind, Kind::Contraction | Kind::Window)
+    };
+    if !f.view.values[n.results[0]].readers.iter().all(light) {
+        return false;
+    }
+    let others = readers(f, x);
+    cone(f, x).inputs.iter().all(|v| {
+        let written = || f.wanted[*v] || (0..f.groups.len()).any(|h| h != g && f.groups[h].inputs.contains(v));
+        f.writer(*v) != Some(g) || (!others.is_empty() && written())
+    })
 }
 
 /// Loops over as many elements that share an input and do not need each other become one.

@@ -124,34 +124,24 @@ fn alias(view: &View, ins: &[Val], out: Val) -> i64 {
     operand.and_then(|v| ins.iter().position(|i| *i == v)).map_or(-1, |i| i as i64)
 }
 
-/// The ops of a dispatch in an order that depends on the group alone: as in the program, each constant just before its
-/// first reader (constants are shared by the whole function, so their own places say nothing).
+/// The ops of a dispatch, each after what it reads, from the results down: an order that depends on the group alone, not on
+/// where the program has what it shares with others.
 fn body_of(f: &Grouper, g: usize, outs: &[Val]) -> Vec<Node> {
     let view = f.view;
     let inside = |n: Node| f.group_of[n] == Some(g) || (f.free(n) && f.groups[g].clones.contains(&n));
-    let mut found: BTreeSet<Node> = BTreeSet::new();
-    let mut next: Vec<Node> = outs.iter().filter_map(|v| view.values[*v].def).collect();
-    while let Some(n) = next.pop() {
-        if found.insert(n) {
-            next.extend(view.nodes[n].reads.iter().filter_map(|v| view.values[*v].def).filter(|d| inside(*d)));
-        }
-    }
     let mut order: Vec<Node> = vec![];
-    let mut placed: BTreeSet<Node> = BTreeSet::new();
-    fn place(n: Node, view: &View, found: &BTreeSet<Node>, placed: &mut BTreeSet<Node>, order: &mut Vec<Node>) {
-        if !placed.insert(n) {
-            return;
+    let mut seen: BTreeSet<Node> = BTreeSet::new();
+    // A node goes in once all that it reads is in: it is met twice.
+    let mut next: Vec<(Node, bool)> =
+        outs.iter().rev().filter_map(|v| view.values[*v].def).map(|n| (n, false)).collect();
+    while let Some((n, ready)) = next.pop() {
+        if ready {
+            order.push(n);
+        } else if seen.insert(n) {
+            next.push((n, true));
+            let reads = view.nodes[n].reads.iter().rev().filter_map(|v| view.values[*v].def);
+            next.extend(reads.filter(|d| inside(*d)).map(|d| (d, false)));
         }
-        for d in view.nodes[n].reads.iter().filter_map(|v| view.values[*v].def) {
-            if found.contains(&d) && view.nodes[d].kind == Kind::Constant {
-                place(d, view, found, placed, order);
-            }
-        }
-        order.push(n);
-    }
-    let constant = |n: &&Node| view.nodes[**n].kind == Kind::Constant;
-    for n in found.iter().filter(|n| !constant(n)).chain(found.iter().filter(constant)) {
-        place(*n, view, &found, &mut placed, &mut order);
     }
     order
 }

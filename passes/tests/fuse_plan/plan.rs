@@ -1,7 +1,6 @@
 //! Snapshots of plan over its fixtures and those of fuse, with counts; programs that its verifier must refuse.
 
-mod common;
-use common::{fixtures, run, snapshot, spec};
+use crate::common::{fixtures, run, snapshot, spec};
 use zmlc_passes::{
     context,
     fuse::Fuse,

@@ -1,14 +1,13 @@
 //! Snapshots of fuse over its fixtures, and modules that its verifier must refuse.
 
-mod common;
-use common::{fixtures, run, spec};
+use crate::common::{fixtures, run, snapshot, spec};
 use zmlc_passes::{context, fuse::Fuse, pass::Pass};
 
 #[test]
 fn fixtures_fuse() {
     for (name, text) in fixtures("fuse") {
         let after = run(&text, &[&Fuse], &spec(if name == "wide_concat" { 8 } else { 32 })).expect(&name);
-        common::snapshot("fuse", &name, &after);
+        snapshot("fuse", &name, &after);
     }
 }
 
