@@ -10,7 +10,7 @@ use support::{build, fixture, root, spec, validate, validator};
 /// Every fixture that holds kernels of the common form.
 fn fixtures() -> Vec<(String, String)> {
     let mut found = vec![];
-    for folder in ["kernels", "spirv", "spirv_values"] {
+    for folder in ["emit", "kernels", "spirv", "spirv_values"] {
         let Ok(entries) = std::fs::read_dir(root().join("fixtures").join(folder)) else { continue };
         for f in entries {
             let name = f.expect("listed").file_name().into_string().expect("a plain name");

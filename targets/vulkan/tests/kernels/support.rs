@@ -11,7 +11,9 @@ use zml_format::{
 use zml_runtime::{Artifact, Device, DeviceRequest, Error, Model, Session, WeightPlaces};
 use zmlc_passes::{
     assign_descriptors::AssignDescriptors,
-    context, kernels,
+    context,
+    emit::Emit,
+    kernels,
     pass::{self, Env, Pass, PassError},
     spec::DeviceSpec,
     target::{Binary, Target},
@@ -54,7 +56,8 @@ pub fn build_without(text: &str, spec: &DeviceSpec, without: &[&str]) -> Result<
     let c = context::context();
     let mut module = context::parse(&c, text)?;
     let grids = grids(text);
-    let mut passes: Vec<&dyn Pass> = vec![&WidenPredicates, &AssignDescriptors];
+    let mut passes: Vec<&dyn Pass> = if text.contains("zml.dispatch") { vec![&Emit] } else { vec![] };
+    passes.extend([&WidenPredicates as &dyn Pass, &AssignDescriptors]);
     passes.extend(Vulkan.passes());
     let mut stages = vec![];
     let mut observe = |name, m: &melior::ir::Module| stages.push((name, context::print(m)));
