@@ -12,6 +12,8 @@ pub(super) struct Properties {
     pub max_allocation: u64,
     pub max_buffer: u64,
     pub driver: Option<vk::PhysicalDeviceDriverProperties<'static>>,
+    pub float_controls: vk::PhysicalDeviceFloatControlsProperties<'static>,
+    pub subgroup_operations: vk::SubgroupFeatureFlags,
 }
 
 impl Properties {
@@ -25,7 +27,11 @@ impl Properties {
         let mut eleven = vk::PhysicalDeviceVulkan11Properties::default();
         let mut driver = vk::PhysicalDeviceDriverProperties::default();
         let mut thirteen = vk::PhysicalDeviceVulkan13Properties::default();
-        let mut all = vk::PhysicalDeviceProperties2::default().push_next(&mut eleven).push_next(&mut driver);
+        let mut floats = vk::PhysicalDeviceFloatControlsProperties::default();
+        let mut all = vk::PhysicalDeviceProperties2::default()
+            .push_next(&mut eleven)
+            .push_next(&mut driver)
+            .push_next(&mut floats);
         if base.api_version >= vk::API_VERSION_1_3 {
             all = all.push_next(&mut thirteen);
         }
@@ -36,6 +42,9 @@ impl Properties {
         p.max_allocation = eleven.max_memory_allocation_size;
         driver.p_next = std::ptr::null_mut();
         p.driver = Some(driver);
+        floats.p_next = std::ptr::null_mut();
+        p.float_controls = floats;
+        p.subgroup_operations = eleven.subgroup_supported_operations;
         if base.api_version >= vk::API_VERSION_1_3 {
             p.max_buffer = thirteen.max_buffer_size;
             if thirteen.required_subgroup_size_stages.contains(vk::ShaderStageFlags::COMPUTE) {
@@ -47,7 +56,7 @@ impl Properties {
 
     /// The value of a limit; none if this program does not know its name.
     pub fn limit(&self, name: &str) -> Option<u64> {
-        let l = &self.base.limits;
+        let (l, f) = (&self.base.limits, &self.float_controls);
         Some(match name {
             "maxStorageBufferRange" => l.max_storage_buffer_range.into(),
             "maxPushConstantsSize" => l.max_push_constants_size.into(),
@@ -68,6 +77,16 @@ impl Properties {
             "maxMemoryAllocationSize" => self.max_allocation,
             "maxBufferSize" => self.max_buffer,
             "subgroupSize" => self.subgroup_size.into(),
+            "subgroupSupportedOperations" => self.subgroup_operations.as_raw().into(),
+            "shaderSignedZeroInfNanPreserveFloat16" => f.shader_signed_zero_inf_nan_preserve_float16.into(),
+            "shaderSignedZeroInfNanPreserveFloat32" => f.shader_signed_zero_inf_nan_preserve_float32.into(),
+            "shaderSignedZeroInfNanPreserveFloat64" => f.shader_signed_zero_inf_nan_preserve_float64.into(),
+            "shaderDenormPreserveFloat16" => f.shader_denorm_preserve_float16.into(),
+            "shaderDenormPreserveFloat32" => f.shader_denorm_preserve_float32.into(),
+            "shaderDenormPreserveFloat64" => f.shader_denorm_preserve_float64.into(),
+            "shaderRoundingModeRTEFloat16" => f.shader_rounding_mode_rte_float16.into(),
+            "shaderRoundingModeRTEFloat32" => f.shader_rounding_mode_rte_float32.into(),
+            "shaderRoundingModeRTEFloat64" => f.shader_rounding_mode_rte_float64.into(),
             _ => return None,
         })
     }
@@ -87,6 +106,11 @@ impl Properties {
         if name == "subgroupSize" {
             return (!self.has_subgroups_of(required))
                 .then(|| format!("subgroups have {has} invocations, not {required}"));
+        }
+        if name == "subgroupSupportedOperations" {
+            let missing = required & !has;
+            return (missing != 0)
+                .then(|| format!("subgroups lack the operations VkSubgroupFeatureFlagBits {missing:#x}"));
         }
         let (holds, bound) =
             if name.starts_with("min") { (has <= required, "at most") } else { (has >= required, "at least") };
@@ -112,6 +136,12 @@ mod tests {
         assert!(p.unmet("minStorageBufferOffsetAlignment", 16).is_some());
         assert_eq!((p.unmet("subgroupSize", 16), p.unmet("subgroupSize", 32)), (None, None));
         assert_eq!(p.unmet("subgroupSize", 64).unwrap(), "subgroups have 32 invocations, not 64");
+        p.subgroup_operations = vk::SubgroupFeatureFlags::BASIC | vk::SubgroupFeatureFlags::VOTE;
+        assert_eq!(p.unmet("subgroupSupportedOperations", 3), None);
+        assert!(p.unmet("subgroupSupportedOperations", 0x11).unwrap().ends_with("0x10"));
+        assert!(p.unmet("shaderSignedZeroInfNanPreserveFloat32", 1).is_some());
+        p.float_controls.shader_signed_zero_inf_nan_preserve_float32 = vk::TRUE;
+        assert_eq!(p.unmet("shaderSignedZeroInfNanPreserveFloat32", 1), None);
         assert!(p.unmet("maxFlavour", 1).unwrap().contains("unknown"));
     }
 }
