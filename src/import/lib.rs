@@ -15,9 +15,11 @@ mod same;
 mod text;
 pub mod tree;
 mod unbuild;
+mod verify;
 
 pub use diag::{Diagnostic, Diagnostics, Severity, Source};
 pub use fold::fold;
 pub use print::print;
-pub use read::{read, read_ref};
+pub use read::read;
 pub use same::{difference, same};
+pub use verify::verify;

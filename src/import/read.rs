@@ -6,15 +6,12 @@ use crate::{
     text,
     tree::{Program, Span},
 };
+use std::borrow::Borrow;
 
-/// Reads StableHLO text or a portable artifact. All errors of the file are returned, located.
-#[allow(clippy::needless_pass_by_value)]
-pub fn read(source: Source) -> Result<Program, Diagnostics> {
-    read_ref(&source)
-}
-
-/// As [`read`], for a caller who needs the source afterwards, as `verify`'s findings do.
-pub fn read_ref(source: &Source) -> Result<Program, Diagnostics> {
+/// Reads StableHLO text or a portable artifact. All errors of the file are returned, located. The source may be given or
+/// lent; who calls `verify` afterwards needs it to locate the findings.
+pub fn read(source: impl Borrow<Source>) -> Result<Program, Diagnostics> {
+    let source = source.borrow();
     let refuse = |d: Diagnostic| Err(Diagnostics::from(d).locate(source));
     if source.bytes.len() > u32::MAX as usize {
         return refuse(

@@ -3,7 +3,7 @@
 mod common;
 
 use std::path::Path;
-use zmlc_import::{Source, read, tree::Program};
+use zmlc_import::{Diagnostics, Source, read, tree::Program, verify};
 
 fn load(path: &Path) -> Program {
     let bytes = std::fs::read(path).expect("readable");
@@ -16,6 +16,8 @@ fn text_with_and_without_locations() {
     for dir in common::cases(&corpus) {
         let plain = load(&dir.join("program.mlir"));
         assert!(plain.main().is_some(), "{}", dir.display());
+        let found = Diagnostics::from(verify(&plain));
+        assert!(found.list.is_empty(), "{}\n{found}", dir.display());
         let located = dir.join("program_loc.mlir");
         if located.is_file() {
             let p = load(&located);

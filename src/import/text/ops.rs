@@ -436,14 +436,6 @@ impl<'a> Parser<'a> {
                 }
                 let span = self.c.span(start);
                 d.set("value", value, span);
-                if self.c.eat(",") {
-                    // Tolerances: `max_ulp_difference = 3`.
-                    while self.c.peek() != b':' && self.c.word().is_some() {
-                        self.c.eat("=");
-                        self.attr()?;
-                        self.c.eat(",");
-                    }
-                }
                 self.optional_dict(&mut d.attrs, &mut d.attr_spans)?;
                 if self.c.eat(":") {
                     d.operand_types = self.type_list()?;

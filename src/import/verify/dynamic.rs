@@ -1,0 +1,146 @@
+//! Ops whose shapes are operands.
+
+use super::{V, element, same_element};
+use crate::{
+    build::ints_of,
+    print,
+    tree::{DType, TensorType},
+};
+
+impl V<'_> {
+    pub(super) fn dynamic_reshape(&mut self) {
+        let (x, r) = (self.x(0), self.r(0));
+        self.result_element(0, "C1", x);
+        self.shape_operand(1, r.rank(), "C4");
+        if let (Some(a), Some(b)) = (x.elements(), r.elements()) {
+            let span = self.here();
+            self.need(
+                a == b,
+                span,
+                "C2",
+                format!("{} as {}", print::tensor(x), print::tensor(r)),
+                "the number of elements must stay",
+            );
+        }
+    }
+
+    pub(super) fn dynamic_iota(&mut self, dim: u64) {
+        let r = self.r(0);
+        self.shape_operand(0, r.rank(), "C2");
+        let span = self.attr_at("iota_dimension");
+        self.need(
+            dim < r.rank() as u64,
+            span,
+            "C1",
+            format!("iota_dimension = {dim} of {}", print::tensor(r)),
+            format!("expected a number below {}", r.rank()),
+        );
+    }
+
+    pub(super) fn known_dimensions(&mut self, rank: usize) {
+        let mut all = vec![];
+        for (name, tag) in [("known_expanding_dimensions", "C9"), ("known_nonexpanding_dimensions", "C10")] {
+            let Some(list) = self.op.attr(name).and_then(ints_of) else { continue };
+            let span = self.attr_at(name);
+            let ok = list.iter().all(|d| (0..rank as i64).contains(d));
+            self.need(
+                ok,
+                span,
+                tag,
+                format!("{name} = {list:?} for rank {rank}"),
+                format!("expected numbers below {rank}"),
+            );
+            all.extend(list.iter().map(|d| *d as u64));
+        }
+        let span = self.attr_at("known_expanding_dimensions");
+        self.need(
+            super::unique(&all),
+            span,
+            "C8",
+            format!("a dimension is known twice: {all:?}"),
+            "expected each once",
+        );
+    }
+
+    pub(super) fn real_dynamic_slice(&mut self) {
+        let x = self.x(0);
+        for i in 1..4 {
+            self.shape_operand(i, x.rank(), "");
+        }
+        self.result_element(0, "", x);
+        let span = self.here();
+        let r = self.r(0);
+        self.need(
+            r.rank() == x.rank(),
+            span,
+            "",
+            format!("slice of {} as {}", print::tensor(x), print::tensor(r)),
+            "expected equal ranks",
+        );
+    }
+
+    pub(super) fn dynamic_pad(&mut self) {
+        let (x, p) = (self.x(0), self.x(1));
+        let span = self.at(1);
+        self.need(p.rank() == 0, span, "I2", format!("padding value {}", print::tensor(p)), "expected a scalar");
+        self.need(
+            same_element(x, p),
+            span,
+            "C1",
+            format!("padding value {} for {}", print::tensor(p), print::tensor(x)),
+            format!("expected {}", element(x)),
+        );
+        for i in 2..5 {
+            self.shape_operand(i, x.rank(), "C2");
+        }
+        self.result_element(0, "C1", x);
+        let r = self.r(0);
+        let span = self.here();
+        self.need(
+            r.rank() == x.rank(),
+            span,
+            "C4",
+            format!("padding of {} as {}", print::tensor(x), print::tensor(r)),
+            "expected equal ranks",
+        );
+    }
+
+    pub(super) fn get_dimension_size(&mut self, dim: u64) {
+        let x = self.x(0);
+        let span = self.attr_at("dimension");
+        self.need(
+            dim < x.rank() as u64,
+            span,
+            "C1",
+            format!("dimension = {dim} of {}", print::tensor(x)),
+            format!("expected a number below {}", x.rank()),
+        );
+        let t = TensorType::new(DType::I32, &[]);
+        self.result_like(0, "", &t);
+    }
+
+    pub(super) fn set_dimension_size(&mut self, dim: u64) {
+        let (x, n) = (self.x(0), self.x(1));
+        let span = self.attr_at("dimension");
+        if !self.need(
+            dim < x.rank() as u64,
+            span,
+            "",
+            format!("dimension = {dim} of {}", print::tensor(x)),
+            format!("expected a number below {}", x.rank()),
+        ) {
+            return;
+        }
+        let span = self.at(1);
+        self.need(
+            n.rank() == 0 && n.dtype == DType::I32,
+            span,
+            "",
+            format!("size given as {}", print::tensor(n)),
+            "expected tensor<i32>",
+        );
+        let mut dims = x.dims.clone();
+        dims[dim as usize] = None;
+        self.result_shape(0, "", &dims);
+    }
+}
