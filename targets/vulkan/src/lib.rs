@@ -9,11 +9,12 @@ mod lower;
 mod serialize;
 mod values;
 
+use binary::capabilities;
 pub use lower::LowerToSpirv;
 pub use values::SpirvValues;
 
 use melior::{Context, ir::Module};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use zml_format::Requires;
 use zmlc_passes::{
     pass::{Pass, PassError},
@@ -46,11 +47,21 @@ impl Target for Vulkan {
     ) -> Result<Vec<Binary>, PassError> {
         serialize::serialize(context, module, spec)
     }
-    /// The profile's limits, and of its features those that the kernels use.
+    /// The profile's limits, and of the features, float controls and subgroup operations that it offers to kernels those
+    /// that they use.
     fn requires(&self, spec: &DeviceSpec, binaries: &[Binary]) -> Requires {
-        let used: BTreeSet<&str> = binaries.iter().flat_map(|b| required_features(&b.bytes)).collect();
+        let modules: Vec<_> = binaries.iter().filter_map(|b| binary::load(&b.bytes).ok()).collect();
+        let used: BTreeSet<&str> = modules.iter().flat_map(capabilities::features).collect();
         let features = spec.requires.features.iter().filter(|f| used.contains(f.as_str())).cloned().collect();
-        Requires { features, ..spec.requires.clone() }
+        let mut properties = BTreeMap::new();
+        for (name, value) in modules.iter().flat_map(capabilities::properties) {
+            *properties.entry(name).or_insert(0) |= value;
+        }
+        let limit = |(name, least): &(String, u64)| {
+            let least = if capabilities::is_offer(name) { *properties.get(name.as_str())? } else { *least };
+            Some((name.clone(), least))
+        };
+        Requires { features, limits: spec.requires.limits.iter().filter_map(limit).collect(), ..spec.requires.clone() }
     }
     fn disassemble(&self, bytes: &[u8], _spec: &DeviceSpec) -> Result<String, PassError> {
         binary::text(bytes)
@@ -59,5 +70,5 @@ impl Target for Vulkan {
 
 /// The Vulkan features and extensions, by the specification's names, that a SPIR-V module needs; none if it does not load.
 pub fn required_features(spirv: &[u8]) -> Vec<&'static str> {
-    binary::load(spirv).map(|m| binary::capabilities::features(&m).into_iter().collect()).unwrap_or_default()
+    binary::load(spirv).map(|m| capabilities::features(&m).into_iter().collect()).unwrap_or_default()
 }

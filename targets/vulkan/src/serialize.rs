@@ -79,14 +79,17 @@ fn finish(words: &[u8], kernel: &KernelInfo, spec: &DeviceSpec) -> Result<Vec<u8
     if seen.bindings.iter().any(|b| b.reads && b.writes) {
         correct::barriers(&mut m);
     }
+    let offered = |name: &str| spec.requires.limits.iter().find(|l| l.0 == name).map_or(0, |l| l.1);
+    correct::float_controls(&mut m, |property| offered(property) > 0);
     correct::declare(&mut m).map_err(|c| PassError::Bug(format!("it needs a capability that is not known: {c}")))?;
-    for f in capabilities::features(&m) {
-        if !spec.requires.features.iter().any(|known| known == f) {
-            return Err(PassError::Unsupported {
-                what: format!("kernel {} needs {f}, which the profile {} does not offer", kernel.name, spec.name),
-                hint: "build for a profile that requires it".into(),
-            });
-        }
+    let features = capabilities::features(&m).into_iter().filter(|f| !spec.requires.features.iter().any(|k| k == f));
+    let properties = capabilities::properties(&m).into_iter().filter(|(name, bits)| bits & !offered(name) != 0);
+    let lacking = features.map(str::to_string).chain(properties.map(|(name, bits)| format!("{name} {bits:#x}"))).next();
+    if let Some(what) = lacking {
+        return Err(PassError::Unsupported {
+            what: format!("kernel {} needs {what}, which the profile {} does not offer", kernel.name, spec.name),
+            hint: "build for a profile that requires it".into(),
+        });
     }
     Ok(binary::bytes(&m))
 }

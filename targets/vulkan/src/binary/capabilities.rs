@@ -6,9 +6,9 @@
 use super::{code, global, id};
 use rspirv::{
     dr::{Instruction, Module, Operand},
-    spirv::{Capability, Op, StorageClass, Word},
+    spirv::{Capability, ExecutionMode, Op, StorageClass, Word},
 };
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// What a capability asks of a device: extensions of SPIR-V, and features of Vulkan by the specification's names.
 struct Known {
@@ -23,7 +23,6 @@ const fn known(
 ) -> Known {
     Known { capability, extensions, features }
 }
-/// Subgroup operations are no features but bits of the property `subgroupSupportedOperations`.
 const KNOWN: &[Known] = &[
     known(Capability::Shader, &[], &[]),
     known(Capability::Int8, &[], &["shaderInt8"]),
@@ -33,6 +32,9 @@ const KNOWN: &[Known] = &[
     known(Capability::Float64, &[], &["shaderFloat64"]),
     known(Capability::StorageBuffer8BitAccess, &[], &["storageBuffer8BitAccess"]),
     known(Capability::StorageBuffer16BitAccess, &[], &["storageBuffer16BitAccess"]),
+    known(Capability::SignedZeroInfNanPreserve, &[], &[]),
+    known(Capability::DenormPreserve, &[], &[]),
+    known(Capability::RoundingModeRTE, &[], &[]),
     known(Capability::GroupNonUniform, &[], &[]),
     known(Capability::GroupNonUniformVote, &[], &[]),
     known(Capability::GroupNonUniformBallot, &[], &[]),
@@ -49,8 +51,8 @@ const KNOWN: &[Known] = &[
 /// The capabilities that the module uses, ascending; the name of one that has no entry here is the error.
 pub fn used(module: &Module) -> Result<BTreeSet<Capability>, String> {
     let mut found = BTreeSet::from([Capability::Shader]);
-    let instructions = || module.types_global_values.iter().chain(&module.annotations).chain(code(module));
-    for i in instructions() {
+    let instructions = module.types_global_values.iter().chain(&module.annotations).chain(&module.execution_modes);
+    for i in instructions.chain(code(module)) {
         let mut needs = vec![i.class.capabilities.to_vec()];
         needs.extend(
             i.operands.iter().filter(|o| !matches!(o, Operand::Capability(_))).map(Operand::required_capabilities),
@@ -163,23 +165,75 @@ pub fn extensions(used: &BTreeSet<Capability>) -> BTreeSet<&'static str> {
     KNOWN.iter().filter(|k| used.contains(&k.capability)).flat_map(|k| k.extensions).copied().collect()
 }
 
-/// The Vulkan features and extensions, by the specification's names, that a module's declared capabilities and float
-/// controls need. Ascending.
+fn declared(module: &Module, c: Capability) -> bool {
+    module.capabilities.iter().flat_map(|i| &i.operands).any(|o| *o == Operand::Capability(c))
+}
+/// The Vulkan features and extensions, by the specification's names, that a module's declared capabilities need. Ascending.
 pub fn features(module: &Module) -> BTreeSet<&'static str> {
-    let declared =
-        |c: Capability| module.capabilities.iter().flat_map(|i| &i.operands).any(|o| *o == Operand::Capability(c));
     let mut found: BTreeSet<&str> =
-        KNOWN.iter().filter(|k| declared(k.capability)).flat_map(|k| k.features).copied().collect();
+        KNOWN.iter().filter(|k| declared(module, k.capability)).flat_map(|k| k.features).copied().collect();
     let floats_are_shared = || {
         code(module)
             .filter(|i| i.class.opcode == Op::AtomicFAddEXT)
             .filter_map(|i| i.operands.first().and_then(id))
             .any(|pointer| storage_class(module, pointer) == Some(StorageClass::Workgroup))
     };
-    if declared(Capability::AtomicFloat32AddEXT) && floats_are_shared() {
+    if declared(module, Capability::AtomicFloat32AddEXT) && floats_are_shared() {
         found.insert("shaderSharedFloat32AtomicAdd");
     }
     found
+}
+/// Bits of the property `subgroupSupportedOperations`.
+const SUBGROUP_OPERATIONS: &[(Capability, u64)] = &[
+    (Capability::GroupNonUniformVote, 0x2),
+    (Capability::GroupNonUniformArithmetic, 0x4),
+    (Capability::GroupNonUniformBallot, 0x8),
+    (Capability::GroupNonUniformShuffle, 0x10),
+    (Capability::GroupNonUniformShuffleRelative, 0x20),
+];
+const SUBGROUP: &str = "subgroupSupportedOperations";
+/// Float controls: the execution mode, the width in bits and the property that says a device has it.
+pub const FLOAT_CONTROLS: &[(ExecutionMode, u32, &str)] = &[
+    (ExecutionMode::SignedZeroInfNanPreserve, 16, "shaderSignedZeroInfNanPreserveFloat16"),
+    (ExecutionMode::SignedZeroInfNanPreserve, 32, "shaderSignedZeroInfNanPreserveFloat32"),
+    (ExecutionMode::SignedZeroInfNanPreserve, 64, "shaderSignedZeroInfNanPreserveFloat64"),
+    (ExecutionMode::DenormPreserve, 16, "shaderDenormPreserveFloat16"),
+    (ExecutionMode::DenormPreserve, 32, "shaderDenormPreserveFloat32"),
+    (ExecutionMode::DenormPreserve, 64, "shaderDenormPreserveFloat64"),
+    (ExecutionMode::RoundingModeRTE, 16, "shaderRoundingModeRTEFloat16"),
+    (ExecutionMode::RoundingModeRTE, 32, "shaderRoundingModeRTEFloat32"),
+    (ExecutionMode::RoundingModeRTE, 64, "shaderRoundingModeRTEFloat64"),
+];
+/// Whether a profile's limit is an offer to kernels, which an artifact requires only where it is used.
+pub fn is_offer(limit: &str) -> bool {
+    limit == SUBGROUP || FLOAT_CONTROLS.iter().any(|c| c.2 == limit)
+}
+/// The properties, by the specification's names, that a module needs and their least values: subgroup operations as bits,
+/// float controls as 1. Ascending.
+pub fn properties(module: &Module) -> BTreeMap<&'static str, u64> {
+    let mut found = BTreeMap::new();
+    let operations = SUBGROUP_OPERATIONS.iter().filter(|o| declared(module, o.0)).map(|o| o.1).sum();
+    if operations > 0 {
+        found.insert(SUBGROUP, operations);
+    }
+    for (mode, width, property) in FLOAT_CONTROLS {
+        let operands = [Operand::ExecutionMode(*mode), Operand::LiteralBit32(*width)];
+        if module.execution_modes.iter().any(|m| m.operands.ends_with(&operands)) {
+            found.insert(*property, 1);
+        }
+    }
+    found
+}
+/// Whether the code computes floats of this width.
+pub fn computes_floats(module: &Module, width: u32) -> bool {
+    let scalar = (Op::TypeFloat as u32, width);
+    let widths = Widths::of(module);
+    let moves = [Op::Load, Op::AccessChain, Op::CompositeExtract, Op::CompositeConstruct, Op::Bitcast, Op::Variable];
+    code(module).any(|i| {
+        let takes = i.operands.iter().filter_map(id).filter_map(|o| widths.types.get(&o));
+        let mut types = takes.copied().chain(i.result_type);
+        !moves.contains(&i.class.opcode) && i.class.opcode != Op::Store && types.any(|t| widths.holds(t, scalar))
+    })
 }
 fn storage_class(module: &Module, pointer: Word) -> Option<StorageClass> {
     let made = code(module).chain(&module.types_global_values).find(|i| i.result_id == Some(pointer))?;

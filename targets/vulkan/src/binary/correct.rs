@@ -6,7 +6,7 @@
 //! - Buffers are `NonWritable` or `NonReadable` where the plan says so, and `Restrict`: plan gives a kernel's buffers
 //!   disjoint bytes unless none of them is written.
 //! - A barrier orders storage buffers too where one is both read and written.
-//! - Float controls, where the profile asks for them.
+//! - Float controls that the profile requires of a device are asked for where floats of that width are computed.
 
 use super::{capabilities, code, id, reflect::Binding};
 use rspirv::{
@@ -46,6 +46,17 @@ pub fn buffers(module: &mut Module, bindings: &[Binding], plan: &[Access]) {
         }
         if !access.reads() {
             decorate(module, b.variable, Decoration::NonReadable);
+        }
+    }
+}
+
+/// Asks for the float controls that `offered` has, by the names of their properties.
+pub fn float_controls(module: &mut Module, offered: impl Fn(&str) -> bool) {
+    let Some(entry) = module.entry_points.first().and_then(|e| e.operands.iter().find_map(id)) else { return };
+    for (mode, width, property) in capabilities::FLOAT_CONTROLS {
+        if offered(property) && capabilities::computes_floats(module, *width) {
+            let operands = vec![Operand::IdRef(entry), Operand::ExecutionMode(*mode), Operand::LiteralBit32(*width)];
+            module.execution_modes.push(Instruction::new(Op::ExecutionMode, None, None, operands));
         }
     }
 }

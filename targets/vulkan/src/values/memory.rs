@@ -41,8 +41,10 @@ impl<'c> Memory<'c> {
         }
         let stored = stored(b, element)?;
         let bytes = i64::from(read::bits(stored)) / 8;
-        let mut lanes = WIDEST / bytes;
-        for (user, _) in read::uses(old) {
+        let users = read::uses(old);
+        // Nothing to agree on where nothing reads or writes.
+        let mut lanes = if users.is_empty() { 1 } else { WIDEST / bytes };
+        for (user, _) in users {
             lanes = gcd(lanes, width(user, element, bytes)?);
         }
         let total = shape(t).iter().product::<i64>();

@@ -5,7 +5,7 @@ mod numbers;
 mod structure;
 mod support;
 
-use support::{build, fixture, root, spec, validate, validator};
+use support::{build, fixture, root, validate, validator, with_subgroups};
 
 /// Every fixture that holds kernels of the common form.
 fn fixtures() -> Vec<(String, String)> {
@@ -30,9 +30,8 @@ fn fixtures() -> Vec<(String, String)> {
 #[test]
 fn every_fixture_validates() {
     let tool = validator();
-    let mut subgroups = spec();
     for (name, text) in fixtures() {
-        subgroups.subgroup = if name == "shuffle.mlir" { 8 } else { 32 };
+        let subgroups = with_subgroups(if name == "shuffle.mlir" { 8 } else { 32 });
         let built = build(&text, &subgroups).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert!(!built.binaries.is_empty(), "{name}");
         for b in &built.binaries {

@@ -1,6 +1,6 @@
 //! What kernels compute on a device, against values worked out here.
 
-use crate::support::{build, build_without, fixture, pack, run, spec, unpack, zeros};
+use crate::support::{build, build_without, fixture, pack, run, spec, unpack, with_subgroups, zeros};
 use half::{bf16, f16};
 
 /// One thread an element: `body` makes `%y` from `%x` (and `%z`, a second input of the same type).
@@ -214,6 +214,39 @@ fn f16_rounds_to_nearest_even() {
 }
 
 #[test]
+fn comparisons_with_nan() {
+    let pairs = [(1.0, 2.0), (2.0, 1.0), (1.0, 1.0), (f32::NAN, 1.0), (1.0, f32::NAN), (f32::NAN, f32::NAN)];
+    for (predicate, expected) in [
+        ("oeq", [0, 0, 1, 0, 0, 0]),
+        ("une", [1, 1, 0, 1, 1, 1]),
+        ("one", [1, 1, 0, 0, 0, 0]),
+        ("ueq", [0, 0, 1, 1, 1, 1]),
+        ("olt", [1, 0, 0, 0, 0, 0]),
+        ("ult", [1, 0, 0, 1, 1, 1]),
+        ("oge", [0, 1, 1, 0, 0, 0]),
+        ("uge", [0, 1, 1, 1, 1, 1]),
+        ("ord", [1, 1, 1, 0, 0, 0]),
+        ("uno", [0, 0, 0, 1, 1, 1]),
+    ] {
+        // The second byte is the negation: a driver must not turn it into the opposite comparison.
+        let body = format!(
+            "%p = arith.cmpf {predicate}, %x, %z : f32
+    %t = arith.constant true
+    %n = arith.xori %p, %t : i1
+    %b0 = arith.extui %p : i1 to i16
+    %b1 = arith.extui %n : i1 to i16
+    %eight = arith.constant 8 : i16
+    %up = arith.shli %b1, %eight : i16
+    %y = arith.ori %b0, %up : i16"
+        );
+        let (a, b): (Vec<f32>, Vec<f32>) = pairs.into_iter().unzip();
+        let Some(got) = compute("f32", "i16", &body, pack(&a), pack(&b), 6, 2) else { return };
+        let want: Vec<u8> = expected.into_iter().flat_map(|e: u8| [e, 1 - e]).collect();
+        assert_eq!(got, want, "{predicate}");
+    }
+}
+
+#[test]
 fn classification_and_rounding() {
     let x = [0.5f32, -0.5, 1.5, 2.5, -2.5, f32::NAN, f32::INFINITY, -7.75];
     let pairs = x.map(|v| (v, 0.0));
@@ -342,9 +375,7 @@ fn structured_control_flow() {
 
 #[test]
 fn shuffles_of_each_width() {
-    let mut subgroups = spec();
-    subgroups.subgroup = 8;
-    let built = build(&fixture("spirv/shuffle.mlir"), &subgroups).expect("builds");
+    let built = build(&fixture("spirv/shuffle.mlir"), &with_subgroups(8)).expect("builds");
     let b: Vec<i8> = (0..8).map(|i| i * 11 - 40).collect();
     let w: Vec<i64> = (0..8).map(|i| (i << 40) - i).collect();
     let f: Vec<bf16> = (0..8).map(|i| bf16::from_f32(i as f32 * 1.5)).collect();

@@ -1,6 +1,6 @@
 //! What stands in the IR and in the binaries: snapshots, capabilities, decorations, requirements, refusals.
 
-use crate::support::{Built, build, fixture, spec};
+use crate::support::{Built, build, fixture, spec, with_subgroups};
 use std::collections::BTreeSet;
 use zml_format::{Access, Requires};
 use zmlc_passes::{
@@ -93,9 +93,10 @@ fn broken_values_are_refused() {
 
 #[test]
 fn capabilities_are_those_used() {
-    let shader = |more: &[&str]| -> Vec<String> {
+    let shader = |more: &[&str], floats: bool| -> Vec<String> {
         let mut all = vec!["Shader"];
         all.extend(more);
+        all.extend(floats.then_some("SignedZeroInfNanPreserve"));
         all.into_iter().map(str::to_string).collect()
     };
     let as_is = "%y = arith.bitcast %x : TYPE to TYPE";
@@ -116,7 +117,8 @@ fn capabilities_are_those_used() {
         let built = kernel(from, to, &body.replace("TYPE", from));
         let mut found = capabilities(&built);
         found.sort();
-        let mut wanted = shader(&more);
+        let floats = body.contains("addf") || body.contains("extf %x : f16");
+        let mut wanted = shader(&more, floats);
         wanted.sort();
         assert_eq!(found, wanted, "{body}");
     }
@@ -131,7 +133,14 @@ fn an_artifact_requires_the_features_that_its_kernels_use() {
     let all: Vec<_> = plain.binaries.iter().chain(&bytes.binaries).cloned().collect();
     let requires: Requires = Vulkan.requires(&spec(), &all);
     assert_eq!(requires.features, ["shaderInt8", "storageBuffer8BitAccess"]);
-    assert_eq!(requires.limits, spec().requires.limits);
+    // Of the float controls, the one for the width that they compute in.
+    let controls: Vec<_> = requires.limits.iter().filter(|l| l.0.starts_with("shader")).collect();
+    assert_eq!(controls, [&("shaderSignedZeroInfNanPreserveFloat32".to_string(), 1)]);
+    let others = |r: &Requires| r.limits.iter().filter(|l| l.0.starts_with("max")).cloned().collect::<Vec<_>>();
+    assert_eq!(others(&requires), others(&spec().requires));
+    let shuffle = build(&fixture("spirv/shuffle.mlir"), &with_subgroups(8)).expect("builds");
+    let requires = Vulkan.requires(&shuffle.spec, &shuffle.binaries);
+    assert!(requires.limits.contains(&("subgroupSupportedOperations".into(), 0x10)));
 }
 
 #[test]

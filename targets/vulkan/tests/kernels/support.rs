@@ -32,6 +32,14 @@ pub fn spec() -> DeviceSpec {
     Vulkan.specs().remove(0)
 }
 
+/// The portable profile with subgroups of a known size and shuffles.
+pub fn with_subgroups(size: u32) -> DeviceSpec {
+    let mut spec = spec();
+    spec.subgroup = size;
+    spec.requires.limits.push(("subgroupSupportedOperations".into(), 0x10));
+    spec
+}
+
 /// A built module: its kernels, and the IR after each pass.
 pub struct Built {
     pub spec: DeviceSpec,
