@@ -88,6 +88,10 @@ impl<'c> Nest<'c> {
     pub fn input_dim(&self, i: usize, d: usize) -> Option<usize> {
         dim_of(&self.in_maps[i], d)
     }
+    /// Dimension of output `i` that follows loop `d`.
+    pub fn output_dim(&self, i: usize, d: usize) -> Option<usize> {
+        dim_of(&self.out_maps[i], d)
+    }
     /// The loops when output `i` is at `index`; a reduction loop has none.
     pub fn loops_at(&self, em: &mut Em<'c>, i: usize, index: &[Ix]) -> Vec<Option<Ix>> {
         (0..self.bounds.len())

@@ -1,9 +1,19 @@
 //! The reduce emitter: kernels as text, and their numbers, bounds, races and single writes in the simulator.
 
-use super::kernels::{Kernels, close, floats, ints, noise};
+use super::kernels::{Kernels, close, floats, ints, noise, spec};
 use half::bf16;
 
 const FIXTURE: &str = include_str!("../../../fixtures/emit/reduce.mlir");
+
+/// The kernels for a device whose subgroups are not known, for one with subgroups of 8, and for one that takes many
+/// threads to fill.
+fn devices() -> Vec<Kernels> {
+    let mut exchanging = spec();
+    exchanging.subgroup = 8;
+    let mut wide = spec();
+    (wide.subgroup, wide.max_block, wide.parallel_blocks) = (32, 1024, 500);
+    [spec(), exchanging, wide].iter().map(|s| Kernels::emit_for(FIXTURE, s)).collect()
+}
 
 #[test]
 fn snapshot() {
@@ -15,25 +25,29 @@ fn snapshot() {
 #[test]
 fn softmax() {
     let a = noise(6 * 256);
-    let out = Kernels::emit(FIXTURE).run("softmax", &[floats(&a)]);
-    let expected: Vec<f64> = a
-        .chunks(256)
-        .flat_map(|row| {
-            let max = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            let sum: f64 = row.iter().map(|x| (x - max).exp()).sum();
-            row.iter().map(move |x| (x - max).exp() / sum).collect::<Vec<_>>()
-        })
-        .collect();
-    close(&out[0], &expected, 1e-6);
+    for kernels in devices() {
+        let out = kernels.run("softmax", &[floats(&a)]);
+        let expected: Vec<f64> = a
+            .chunks(256)
+            .flat_map(|row| {
+                let max = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+                let sum: f64 = row.iter().map(|x| (x - max).exp()).sum();
+                row.iter().map(move |x| (x - max).exp() / sum).collect::<Vec<_>>()
+            })
+            .collect();
+        close(&out[0], &expected, 1e-6);
+    }
 }
 
 #[test]
 fn softmax_of_nan_is_nan_in_its_row_only() {
     let mut a = noise(6 * 256);
     a[300] = f64::NAN;
-    let out = Kernels::emit(FIXTURE).run("softmax", &[floats(&a)]);
-    for (row, x) in out[0].chunks(256).enumerate() {
-        assert!(x.iter().all(|x| x.float().is_nan() == (row == 1)), "row {row}");
+    for kernels in devices() {
+        let out = kernels.run("softmax", &[floats(&a)]);
+        for (row, x) in out[0].chunks(256).enumerate() {
+            assert!(x.iter().all(|x| x.float().is_nan() == (row == 1)), "row {row}");
+        }
     }
 }
 
@@ -42,83 +56,98 @@ fn argmax_takes_the_first_of_equals() {
     let mut a = noise(5 * 37);
     a[37 + 5] = 9.0;
     a[37 + 30] = 9.0;
-    let out = Kernels::emit(FIXTURE).run("argmax", &[floats(&a)]);
-    let mut places = vec![];
-    for row in a.chunks(37) {
-        let best = (0..37).rev().max_by(|i, j| row[*i].total_cmp(&row[*j])).expect("not empty");
-        places.push(best as i64);
+    for kernels in devices() {
+        let out = kernels.run("argmax", &[floats(&a)]);
+        let mut places = vec![];
+        for row in a.chunks(37) {
+            let best = (0..37).rev().max_by(|i, j| row[*i].total_cmp(&row[*j])).expect("not empty");
+            places.push(best as i64);
+        }
+        assert_eq!(places[1], 5);
+        assert_eq!(out[1], ints(&places));
+        let values: Vec<f64> = places.iter().enumerate().map(|(r, p)| a[r * 37 + *p as usize]).collect();
+        assert_eq!(out[0], floats(&values));
     }
-    assert_eq!(places[1], 5);
-    assert_eq!(out[1], ints(&places));
-    let values: Vec<f64> = places.iter().enumerate().map(|(r, p)| a[r * 37 + *p as usize]).collect();
-    assert_eq!(out[0], floats(&values));
 }
 
 #[test]
 fn columns_with_an_initial_value() {
     let a = noise(40 * 24);
-    let out = Kernels::emit(FIXTURE).run("columns", &[floats(&a)]);
-    let expected: Vec<f64> = (0..24).map(|c| 10.0 + (0..40).map(|r| a[r * 24 + c]).sum::<f64>()).collect();
-    close(&out[0], &expected, 1e-5);
+    for kernels in devices() {
+        let out = kernels.run("columns", &[floats(&a)]);
+        let expected: Vec<f64> = (0..24).map(|c| 10.0 + (0..40).map(|r| a[r * 24 + c]).sum::<f64>()).collect();
+        close(&out[0], &expected, 1e-5);
+    }
 }
 
 #[test]
 fn middle_dimension() {
     let a: Vec<i64> = (0..3 * 50 * 7).map(|i| (i * 7919 + 5) % 1009 - 500).collect();
-    let out = Kernels::emit(FIXTURE).run("middle", &[ints(&a)]);
-    let max = |i: usize, j: usize| (0..50).map(|k| a[(i * 50 + k) * 7 + j]).max().expect("not empty");
-    let expected: Vec<i64> = (0..21).map(|r| max(r / 7, r % 7)).collect();
-    assert_eq!(out[0], ints(&expected));
+    for kernels in devices() {
+        let out = kernels.run("middle", &[ints(&a)]);
+        let max = |i: usize, j: usize| (0..50).map(|k| a[(i * 50 + k) * 7 + j]).max().expect("not empty");
+        let expected: Vec<i64> = (0..21).map(|r| max(r / 7, r % 7)).collect();
+        assert_eq!(out[0], ints(&expected));
+    }
 }
 
 #[test]
 fn all_of_predicates() {
-    let kernels = Kernels::emit(FIXTURE);
-    let mut a = vec![1; 9 * 33];
-    assert_eq!(kernels.run("all", &[ints(&a)])[0], ints(&[1]));
-    a[296] = 0;
-    assert_eq!(kernels.run("all", &[ints(&a)])[0], ints(&[0]));
+    for kernels in devices() {
+        let mut a = vec![1; 9 * 33];
+        assert_eq!(kernels.run("all", &[ints(&a)])[0], ints(&[1]));
+        a[296] = 0;
+        assert_eq!(kernels.run("all", &[ints(&a)])[0], ints(&[0]));
+    }
 }
 
 #[test]
 fn two_matvecs_share_a_loop() {
     let round = |x: &[f64]| -> Vec<f64> { x.iter().map(|x| bf16::from_f64(*x).to_f64()).collect() };
     let (x, g, u) = (round(&noise(512)), round(&noise(20 * 512)), round(&noise(20 * 700)[20 * 188..]));
-    let out = Kernels::emit(FIXTURE).run("gate_up", &[floats(&x), floats(&g), floats(&u)]);
-    let dot = |w: &[f64], r: usize| -> f64 { (0..512).map(|k| x[k] * w[r * 512 + k]).sum() };
-    let expected: Vec<f64> = (0..20).map(|r| dot(&g, r) * dot(&u, r)).collect();
-    close(&out[0], &expected, 1.0 / 256.0);
+    for kernels in devices() {
+        let out = kernels.run("gate_up", &[floats(&x), floats(&g), floats(&u)]);
+        let dot = |w: &[f64], r: usize| -> f64 { (0..512).map(|k| x[k] * w[r * 512 + k]).sum() };
+        let expected: Vec<f64> = (0..20).map(|r| dot(&g, r) * dot(&u, r)).collect();
+        close(&out[0], &expected, 1.0 / 256.0);
+    }
 }
 
 #[test]
 fn matvec_into_a_cache() {
     let (x, w, cache) = (noise(12), noise(96), noise(24));
     let inputs = [floats(&x), floats(&w), floats(&cache), ints(&[1]), ints(&[0])];
-    let out = Kernels::emit(FIXTURE).run("project", &inputs);
-    let mut expected = cache.clone();
-    for n in 0..8 {
-        expected[8 + n] = (0..12).map(|k| x[k] * w[k * 8 + n]).sum();
+    for kernels in devices() {
+        let out = kernels.run("project", &inputs);
+        let mut expected = cache.clone();
+        for n in 0..8 {
+            expected[8 + n] = (0..12).map(|k| x[k] * w[k * 8 + n]).sum();
+        }
+        close(&out[0], &expected, 1e-5);
     }
-    close(&out[0], &expected, 1e-5);
 }
 
 #[test]
 fn norm_and_its_mean() {
     let a = noise(3600);
-    let out = Kernels::emit(FIXTURE).run("norm", &[floats(&a)]);
-    let mut means = vec![];
-    let mut normed = vec![];
-    for row in a.chunks(12) {
-        let mean = row.iter().sum::<f64>() / 12.0;
-        let var: f64 = row.iter().map(|x| (x - mean) * (x - mean)).sum();
-        normed.extend(row.iter().map(|x| (x - mean) / var.sqrt()));
-        means.push(mean);
+    for kernels in devices() {
+        let out = kernels.run("norm", &[floats(&a)]);
+        let mut means = vec![];
+        let mut normed = vec![];
+        for row in a.chunks(12) {
+            let mean = row.iter().sum::<f64>() / 12.0;
+            let var: f64 = row.iter().map(|x| (x - mean) * (x - mean)).sum();
+            normed.extend(row.iter().map(|x| (x - mean) / var.sqrt()));
+            means.push(mean);
+        }
+        close(&out[0], &normed, 1e-5);
+        close(&out[1], &means, 1e-5);
     }
-    close(&out[0], &normed, 1e-5);
-    close(&out[1], &means, 1e-5);
 }
 
 #[test]
 fn nothing_to_reduce() {
-    assert_eq!(Kernels::emit(FIXTURE).run("empty", &[floats(&[])])[0], floats(&[1.0; 3]));
+    for kernels in devices() {
+        assert_eq!(kernels.run("empty", &[floats(&[])])[0], floats(&[1.0; 3]));
+    }
 }

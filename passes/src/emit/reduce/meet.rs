@@ -1,0 +1,210 @@
+//! Partial results of a row become one: through workgroup memory in a tree, or through registers within subgroups. The
+//! initial value goes in last, once, and the row's values are made known to the engine.
+
+use super::{
+    super::{
+        build::{Em, Lanes},
+        combine::Combiner,
+        index::Ix,
+        kernel::Frame,
+    },
+    Place,
+    plan::{Heavy, Plan},
+};
+use crate::ir::*;
+
+/// The initial values of a reduction at the thread's row.
+pub fn initial<'c>(em: &mut Em<'c>, b: &B<'c>, h: &Heavy<'c>, place: &Place, across: usize) -> Vec<Lanes<'c>> {
+    let index = em.ix.delinear(place.row, &h.extents());
+    h.nest
+        .outs
+        .iter()
+        .map(|out| {
+            let x = em.eval(b, *out, &index);
+            if x.len() == 1 { vec![x[0]; across] } else { x }
+        })
+        .collect()
+}
+
+/// Joins the parts of each row and makes the row's values known to the engine.
+pub fn meet<'c>(
+    em: &mut Em<'c>,
+    b: &B<'c>,
+    frame: &Frame<'c>,
+    plan: &Plan,
+    place: &Place,
+    heavy: &[&Heavy<'c>],
+    partial: &[V<'c>],
+) {
+    let across = plan.lanes_across();
+    let joined = match (plan.parts, plan.subgroup) {
+        (1, _) => partial.to_vec(),
+        (_, 0) => tree(em, b, frame, plan, place, heavy, partial),
+        _ => exchange(em, b, frame, plan, heavy, partial),
+    };
+    let mut init = vec![];
+    let mut whole = vec![];
+    for h in heavy {
+        if !matches!(h.combiner, Combiner::Serial) {
+            init.extend(initial(em, b, h, place, across as usize).into_iter().flatten());
+        }
+    }
+    let (mut joined, mut init) = (&joined[..], &init[..]);
+    for h in heavy {
+        let n = h.nest.outs.len() * across as usize;
+        let (mine, rest) = joined.split_at(n);
+        joined = rest;
+        if matches!(h.combiner, Combiner::Serial) {
+            whole.extend(mine.to_vec());
+            continue;
+        }
+        let (first, rest) = init.split_at(n);
+        init = rest;
+        whole.extend(combine(em, b, &[h], first, mine, across as usize));
+    }
+    let mut whole = &whole[..];
+    for h in heavy {
+        let index = em.ix.delinear(place.row, &h.extents());
+        for i in 0..h.nest.outs.len() {
+            let (lanes, rest) = whole.split_at(across as usize);
+            whole = rest;
+            em.heroes.insert(key(result(h.nest.op, i)), (index.clone(), lanes.to_vec()));
+        }
+    }
+}
+
+/// Parts meet in workgroup memory, half of those that are left at each step.
+fn tree<'c>(
+    em: &mut Em<'c>,
+    b: &B<'c>,
+    frame: &Frame<'c>,
+    plan: &Plan,
+    place: &Place,
+    heavy: &[&Heavy<'c>],
+    partial: &[V<'c>],
+) -> Vec<V<'c>> {
+    let across = plan.lanes_across();
+    let block = plan.parts * plan.owned;
+    // (array, lane) of each accumulator.
+    let slots: Vec<(V, i64)> = heavy
+        .iter()
+        .flat_map(|h| (0..h.nest.outs.len()).map(|i| frame.shared[h.first_shared + i]))
+        .flat_map(|m| (0..across).map(move |l| (m, l)))
+        .collect();
+    let stride = if plan.across { plan.owned } else { 1 };
+    let at = |em: &mut Em<'c>, b: &B<'c>, thread: Ix, lane: i64| {
+        let i = em.ix.add_constant(thread, lane * block);
+        em.ssa(b, i)
+    };
+    let load = |em: &mut Em<'c>, b: &B<'c>, thread: Ix| -> Vec<V<'c>> {
+        slots
+            .iter()
+            .map(|(m, l)| {
+                let i = at(em, b, thread, *l);
+                b.op1("memref.load", &[*m, i], elem(m.r#type()), &[])
+            })
+            .collect()
+    };
+    let store = |em: &mut Em<'c>, b: &B<'c>, values: &[V<'c>]| {
+        for ((m, l), x) in slots.iter().zip(values) {
+            let i = at(em, b, frame.thread, *l);
+            b.op("memref.store", &[*x, *m, i], &[], &[], vec![]);
+        }
+    };
+    store(em, b, partial);
+    barrier(b);
+    let mut half = plan.parts / 2;
+    while half > 0 {
+        em.if_below(b, place.part, half, |em, b| {
+            let mine = load(em, b, frame.thread);
+            let other = em.ix.add_constant(frame.thread, half * stride);
+            let other = load(em, b, other);
+            let all = combine(em, b, heavy, &mine, &other, across as usize);
+            store(em, b, &all);
+        });
+        barrier(b);
+        half /= 2;
+    }
+    let minus = em.ix.scale(place.part, -stride);
+    let first = em.ix.add(frame.thread, minus);
+    load(em, b, first)
+}
+fn barrier(b: &B) {
+    b.op("gpu.barrier", &[], &[], &[], vec![]);
+}
+/// Parts meet in registers within a subgroup; where a row has several, those meet in workgroup memory, once.
+fn exchange<'c>(
+    em: &mut Em<'c>,
+    b: &B<'c>,
+    frame: &Frame<'c>,
+    plan: &Plan,
+    heavy: &[&Heavy<'c>],
+    partial: &[V<'c>],
+) -> Vec<V<'c>> {
+    let t = b.i(32);
+    let width = em.int(t, plan.subgroup);
+    let mut mine = partial.to_vec();
+    let mut offset = plan.parts.min(plan.subgroup) / 2;
+    while offset > 0 {
+        let by = em.int(t, offset);
+        let mode = b.attr("#gpu<shuffle_mode xor>");
+        let other: Vec<V> = mine
+            .iter()
+            .map(|x| result(b.op("gpu.shuffle", &[*x, by, width], &[x.r#type(), b.i1()], &[("mode", mode)], vec![]), 0))
+            .collect();
+        mine = combine(em, b, heavy, &mine, &other, 1);
+        offset /= 2;
+    }
+    if plan.parts <= plan.subgroup {
+        return mine;
+    }
+    let slots: Vec<V> =
+        heavy.iter().flat_map(|h| (0..h.nest.outs.len()).map(|i| frame.shared[h.first_shared + i])).collect();
+    let (lane, group) = (em.ix.rem(frame.thread, plan.subgroup), em.ix.div(frame.thread, plan.subgroup));
+    em.if_below(b, lane, 1, |em, b| {
+        let at = em.ssa(b, group);
+        for (m, x) in slots.iter().zip(&mine) {
+            b.op("memref.store", &[*x, *m, at], &[], &[], vec![]);
+        }
+    });
+    barrier(b);
+    // Every thread takes all of its row's, in one order.
+    let per_row = plan.parts / plan.subgroup;
+    let row = em.ix.div(frame.thread, plan.parts);
+    let first = em.ix.scale(row, per_row);
+    let load = |em: &mut Em<'c>, k: i64| -> Vec<V<'c>> {
+        let at = em.ix.add_constant(first, k);
+        let at = em.ssa(b, at);
+        slots.iter().map(|m| b.op1("memref.load", &[*m, at], elem(m.r#type()), &[])).collect()
+    };
+    let mut all = load(em, 0);
+    for k in 1..per_row {
+        let next = load(em, k);
+        all = combine(em, b, heavy, &all, &next, 1);
+    }
+    all
+}
+fn combine<'c>(
+    em: &mut Em<'c>,
+    b: &B<'c>,
+    heavy: &[&Heavy<'c>],
+    x: &[V<'c>],
+    y: &[V<'c>],
+    across: usize,
+) -> Vec<V<'c>> {
+    let mut all = vec![];
+    let mut start = 0;
+    for h in heavy {
+        let outs = h.nest.outs.len();
+        let mut lanes = vec![vec![]; outs];
+        for l in 0..across {
+            let pick = |v: &[V<'c>]| -> Vec<V<'c>> { (0..outs).map(|i| v[start + i * across + l]).collect() };
+            for (i, z) in h.combiner.combine(em, b, &h.nest, &pick(x), &pick(y)).into_iter().enumerate() {
+                lanes[i].push(z);
+            }
+        }
+        all.extend(lanes.into_iter().flatten());
+        start += outs * across;
+    }
+    all
+}

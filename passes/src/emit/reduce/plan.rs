@@ -1,0 +1,158 @@
+//! Who does what in a reduce kernel: how many threads a row gets, which rows a workgroup, what is a vector.
+
+use super::super::{combine::Combiner, kernel::Dispatch, loops::cost, nest::Nest, output::Item};
+use crate::{ir::*, spec::DeviceSpec};
+
+/// Ops of one thread above which nothing is written out.
+pub const MOST_OPS: i64 = 1024;
+
+/// One reduction of the dispatch.
+pub struct Heavy<'c> {
+    pub nest: Nest<'c>,
+    pub combiner: Combiner,
+    /// One more than the highest level that it reads.
+    pub level: usize,
+    /// Its arrays in workgroup memory: the first of one for each accumulator.
+    pub first_shared: usize,
+}
+/// Who does what.
+#[derive(Debug, PartialEq)]
+pub struct Plan {
+    pub rows: i64,
+    /// Elements of each result in a row.
+    pub tail: i64,
+    /// Threads of a row.
+    pub parts: i64,
+    /// Rows of a workgroup, lanes aside.
+    pub owned: i64,
+    /// Neighbouring threads have neighbouring rows.
+    pub across: bool,
+    /// Lanes of a chunk of a row, or with `across` rows of a thread.
+    pub lanes: i64,
+    /// Extents of the rows as the first result of the largest reduction has them.
+    pub shape: Vec<i64>,
+    /// With `across`, the dimension of `shape` whose rows are neighbours in memory.
+    pub along: Option<usize>,
+    /// Threads that can exchange registers; 0 if partial results meet in workgroup memory only.
+    pub subgroup: i64,
+}
+
+pub fn heavy<'c>(d: &Dispatch<'c>) -> Vec<Heavy<'c>> {
+    let mut found: Vec<Heavy> = vec![];
+    // Level of each value: that of the highest reduction below it, plus one.
+    let mut above = std::collections::HashMap::new();
+    let mut first_shared = 0;
+    for op in &d.ops {
+        let below = reads(*op).iter().filter_map(|v| above.get(&key(*v)).copied()).max().unwrap_or(0);
+        let nest = Nest::of(*op).filter(|n| !n.is_parallel());
+        let mine = below + usize::from(nest.is_some());
+        for r in results(*op) {
+            above.insert(key(r), mine);
+        }
+        if let Some(nest) = nest {
+            let outs = nest.outs.len();
+            // Nothing to reduce: the initial value is all.
+            let combiner = if nest.reduction_extent() == 0 { Combiner::Serial } else { Combiner::of(&nest) };
+            found.push(Heavy { combiner, nest, level: below, first_shared });
+            first_shared += outs;
+        }
+    }
+    found
+}
+
+impl Heavy<'_> {
+    /// Extents of the results: one element a row.
+    pub fn extents(&self) -> Vec<i64> {
+        shape(result(self.nest.op, 0).r#type())
+    }
+}
+impl Plan {
+    pub fn lanes_across(&self) -> i64 {
+        if self.across { self.lanes } else { 1 }
+    }
+    pub fn lanes_along(&self) -> i64 {
+        if self.across { 1 } else { self.lanes }
+    }
+}
+/// The reduction that decides how the work is cut: that with the most elements.
+fn largest<'a, 'c>(heavy: &'a [Heavy<'c>]) -> &'a Nest<'c> {
+    let size = |h: &&Heavy| (h.nest.reduction_extent(), h.nest.ins.iter().map(|v| elements(v.r#type())).max());
+    &heavy.iter().rev().max_by_key(size).expect("a reduce dispatch reduces").nest
+}
+/// If the largest input of `n` has its rows, not their elements, next to each other: the dimension of the result that
+/// the rows follow.
+fn across(n: &Nest) -> Option<usize> {
+    let i = (0..n.ins.len()).rev().max_by_key(|i| elements(n.ins[*i].r#type()))?;
+    let extents = shape(n.ins[i].r#type());
+    let last = (0..extents.len()).rev().find(|d| extents[*d] > 1)?;
+    let l = (0..n.bounds.len()).find(|l| !n.reduces[*l] && n.input_dim(i, *l) == Some(last))?;
+    n.output_dim(0, l)
+}
+/// The greatest power of two that is at most `n`, at least 1.
+pub fn power_below(n: i64) -> i64 {
+    1 << (63 - n.max(1).leading_zeros())
+}
+pub fn plan(d: &Dispatch, heavy: &[Heavy], items: &[Item], rows: i64, spec: &DeviceSpec) -> Plan {
+    let nest = largest(heavy);
+    let extents = shape(result(nest.op, 0).r#type());
+    let along = across(nest);
+    let tail = if rows == 0 { 0 } else { items.iter().map(Item::elements).max().unwrap_or(0) / rows };
+    let extent = heavy.iter().map(|h| h.nest.reduction_extent()).max().unwrap_or(1);
+    let inputs = heavy.iter().flat_map(|h| h.nest.ins.iter()).filter(|v| is_tensor(v.r#type()));
+    let widest = inputs.map(|v| elem_bytes(v.r#type())).max().unwrap_or(1);
+    let serial = heavy.iter().any(|h| matches!(h.combiner, Combiner::Serial));
+    let by_body = heavy.iter().any(|h| matches!(h.combiner, Combiner::Body));
+    let innermost = |n: &Nest| n.reduction_loops().last().map_or(1, |l| n.bounds[*l]);
+    let fits = |lanes: i64| {
+        lanes * cost(d) <= MOST_OPS
+            && match along {
+                // Rows are cut into lanes only where nothing else hangs on a row.
+                Some(j) => tail == 1 && extents[j] % lanes == 0,
+                None => !by_body && heavy.iter().all(|h| innermost(&h.nest) % lanes == 0),
+            }
+    };
+    let mut lanes = i64::from(spec.vector_bytes) / widest;
+    while lanes > 1 && !fits(lanes) {
+        lanes /= 2;
+    }
+    let lanes = lanes.max(1);
+    let fill = i64::from(spec.parallel_blocks);
+    let accumulators: i64 = heavy.iter().flat_map(|h| &h.nest.outs).map(|o| elem_bytes(o.r#type())).sum();
+    let room = i64::from(spec.shared_bytes) / (accumulators * if along.is_some() { lanes } else { 1 }).max(1);
+    let most = power_below(i64::from(spec.max_block).min(room));
+    let least = heavy.iter().map(|h| h.nest.reduction_extent()).min().unwrap_or(1);
+    let limit = power_below(match (serial, by_body) {
+        (true, _) => 1,
+        (_, true) => least,
+        _ => i64::MAX,
+    });
+    let mut plan = Plan { rows, tail, parts: 1, owned: 1, across: false, lanes, shape: extents, along, subgroup: 0 };
+    if let Some(j) = along {
+        plan.across = true;
+        let threads = rows / lanes;
+        // Neighbours in memory go to neighbouring threads; the parts of a row fill the device.
+        let together = power_below((2 * (plan.shape[j] / lanes).min(threads) - 1).max(1)).min(32);
+        let wanted = power_below((fill * 256 / threads.max(1)).max(8).min((extent / 4).max(1)));
+        let block = if threads < fill { most.min(512) } else { most.min(256) };
+        plan.parts = wanted.min(block / together.min(block)).min(limit);
+        plan.owned = if plan.parts == 1 { 64.min(most) } else { together.min(most / plan.parts) };
+        return plan;
+    }
+    let chunks = extent.max(tail) / lanes;
+    // A subgroup for a row, more where its chunks would not all be under way at once or the rows do not fill the device.
+    let wanted = (chunks / 8).max(chunks.min(32));
+    let wanted = if rows * wanted < fill * 64 { chunks.min(fill * 64 / rows.max(1)).max(wanted) } else { wanted };
+    let block = if rows * 256 < fill * 64 { 1024 } else { 256 }.min(most);
+    plan.parts = power_below(wanted.max(1)).min(block).min(limit);
+    let spread = power_below((rows / fill).max(1)).max(if plan.parts < 32 { 32 / plan.parts } else { 1 });
+    plan.owned = (256.min(most) / plan.parts).max(1).min(power_below((2 * rows - 1).max(1))).min(spread);
+    let subgroup = i64::from(spec.subgroup);
+    let exchanged = heavy.iter().all(|h| {
+        matches!(h.combiner, Combiner::Ops(_))
+            && h.nest.outs.iter().all(|o| bits(elem(o.r#type())) == 32 && !is_index(elem(o.r#type())))
+    });
+    if exchanged && subgroup > 1 && plan.parts > 1 && (plan.parts * plan.owned) % subgroup == 0 {
+        plan.subgroup = subgroup;
+    }
+    plan
+}
