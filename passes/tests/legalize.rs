@@ -23,6 +23,7 @@ const SHOWN: &[&str] = &[
     "predicates",
     "compare_float",
     "convert_f32",
+    "bitcast",
     "movement",
     "dot_general",
     "convolution",
@@ -87,6 +88,9 @@ families! {
     convert_ui64;
     convert_i1;
     convert_i4;
+    bitcast;
+    complex;
+    chlo;
     movement;
     dot_general;
     convolution;

@@ -13,6 +13,9 @@ use zmlc_import::tree::{DType, OpKind};
 /// Whether an op computes each element of its result from the operands' elements at the same place.
 pub(super) fn is(kind: &OpKind) -> bool {
     use OpKind::{Binary, Clamp, Compare, Convert, ReducePrecision, Select, Unary};
+    if let OpKind::Chlo(name) = kind {
+        return scalar::is_chlo(name);
+    }
     matches!(kind, Unary(_) | Binary(_) | Compare { .. } | Select | Clamp | Convert | ReducePrecision { .. })
 }
 /// The scalar form: `args` are elements of types `types`.
@@ -33,6 +36,7 @@ fn apply<'c>(b: &B<'c>, kind: &OpKind, types: &[DType], out: DType, args: &[Val<
         OpKind::ReducePrecision { exponent_bits, mantissa_bits } => {
             Val::One(scalar::reduce_precision(b, types[0], *exponent_bits, *mantissa_bits, args[0].one()))
         }
+        OpKind::Chlo(name) => scalar::chlo_op(b, name, types[0], args)?,
         _ => panic!("not an elementwise op"),
     })
 }

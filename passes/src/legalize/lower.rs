@@ -2,7 +2,7 @@
 //! themselves are in a file for each family.
 
 use super::{
-    contract, control, data, elementwise,
+    bitcast, contract, control, data, elementwise,
     error::{LegalizeError, Refusal, dtypes},
     index,
     names::{full_name, short_name},
@@ -218,6 +218,7 @@ fn lower_op<'c>(cx: &mut Cx<'_, '_, 'c>) -> Result<Vec<Val<'c>>, Refusal> {
     let b = cx.b;
     let one = match &cx.op.kind {
         OpKind::Constant(l) => super::value::literal(&b, l),
+        OpKind::BitcastConvert => bitcast::lower(cx)?,
         OpKind::Iota { dim } => data::iota(cx, *dim),
         kind if elementwise::is(kind) => elementwise::lower(cx)?,
         OpKind::BroadcastInDim { dims } => shape::broadcast_in_dim(cx, dims),

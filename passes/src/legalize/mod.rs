@@ -4,6 +4,7 @@
 //!
 //! It decides nothing about kernels and improves nothing: `simplify` folds copies, `fuse` groups.
 
+mod bitcast;
 mod contract;
 mod control;
 mod data;

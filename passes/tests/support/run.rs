@@ -15,7 +15,7 @@ use zmlc_passes::{
 const PIPELINE: &str = "builtin.module(func.func(llvm-request-c-wrappers),\
     one-shot-bufferize{bufferize-function-boundaries=1 function-boundary-type-conversion=identity-layout-map allow-return-allocs-from-loops=1},\
     func.func(convert-linalg-to-loops),expand-strided-metadata,lower-affine,\
-    arith-expand{include-bf16=1},math-expand-ops{ops=rsqrt,roundeven,round,powf},func.func(math-uplift-to-fma),\
+    arith-expand{include-bf16=1},math-expand-ops{ops=rsqrt,roundeven,round},func.func(math-uplift-to-fma),\
     convert-scf-to-cf,convert-math-to-llvm,convert-math-to-libm,convert-complex-to-llvm,\
     finalize-memref-to-llvm,convert-func-to-llvm,convert-arith-to-llvm,convert-index-to-llvm,\
     convert-cf-to-llvm,reconcile-unrealized-casts)";

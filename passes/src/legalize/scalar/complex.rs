@@ -1,35 +1,191 @@
-//! Complex element operations on pairs of real scalars.
+//! Complex element operations on pairs of real scalars. Formulas avoid overflow and cancellation where that is cheap.
 
-use super::super::{error::Refusal, value::Val};
+use super::{
+    super::{
+        error::Refusal,
+        value::{Val, element},
+    },
+    inverse,
+    real::Real,
+};
 use crate::ir::{B, V};
 use zmlc_import::tree::{BinaryOp, DType, Direction, UnaryOp};
 
-fn both<'c>(x: &Val<'c>) -> (V<'c>, V<'c>) {
+pub(super) type C<'c> = (V<'c>, V<'c>);
+
+pub(super) fn both<'c>(x: &Val<'c>) -> C<'c> {
     match x {
         Val::Complex(re, im) => (*re, *im),
         _ => panic!("a complex value was expected of a verified operand"),
     }
 }
+fn val<'c>(x: C<'c>) -> Val<'c> {
+    Val::Complex(x.0, x.1)
+}
+impl<'c> Real<'_, 'c> {
+    pub fn complex_mul(&self, x: C<'c>, y: C<'c>) -> C<'c> {
+        (self.sub(self.mul(x.0, y.0), self.mul(x.1, y.1)), self.add(self.mul(x.0, y.1), self.mul(x.1, y.0)))
+    }
+    /// Smith's method: scaled by the larger part of the divisor.
+    pub fn complex_div(&self, x: C<'c>, y: C<'c>) -> C<'c> {
+        let by_real = self.b.cmpf("oge", self.abs(y.0), self.abs(y.1));
+        let (large, small) = (self.select(by_real, y.0, y.1), self.select(by_real, y.1, y.0));
+        let zero = self.and(self.eq(large, 0.0), self.eq(small, 0.0));
+        let r = self.select(zero, self.c(0.0), self.div(small, large));
+        let d = self.add(large, self.mul(small, r));
+        let (p, q) = (self.select(by_real, x.0, x.1), self.select(by_real, x.1, x.0));
+        // p + q r is the real part's numerator; the imaginary part's is q - p r, or its negative if by the imaginary part.
+        let re = self.div(self.add(p, self.mul(q, r)), d);
+        let im = self.div(self.sub(q, self.mul(p, r)), d);
+        (re, self.select(by_real, im, self.neg(im)))
+    }
+    pub fn complex_exp(&self, x: C<'c>) -> C<'c> {
+        let (s, c) = (self.math("sin", x.1), self.math("cos", x.1));
+        // In two factors, so that exp does not overflow before the product does.
+        let half = self.math("exp", self.scale(x.0, 0.5));
+        let part = |f: V<'c>| self.mul(self.mul(half, f), half);
+        let real = self.eq(x.1, 0.0);
+        let vanishes = self.and(self.eq(x.0, f64::NEG_INFINITY), self.or(self.is_inf(x.1), self.is_nan(x.1)));
+        let re = self.select(real, self.math("exp", x.0), part(c));
+        let im = self.select(real, x.1, part(s));
+        (self.select(vanishes, self.c(0.0), re), self.select(vanishes, self.c(0.0), im))
+    }
+    /// log |x|
+    fn log_abs(&self, x: C<'c>) -> V<'c> {
+        let (p, q) = (self.abs(x.0), self.abs(x.1));
+        let (a, b) = (self.max(p, q), self.min(p, q));
+        // Near the unit circle the logarithm is small: by its distance.
+        let product = self.mul(self.plus(a, -1.0), self.plus(a, 1.0));
+        let near = self.scale(self.math("log1p", self.add(product, self.mul(b, b))), 0.5);
+        let r = self.select(self.eq(a, 0.0), self.c(0.0), self.div(b, a));
+        let far = self.add(self.math("log", a), self.scale(self.math("log1p", self.mul(r, r)), 0.5));
+        let close = self.and(self.b.cmpf("oge", a, self.c(0.5)), self.lt(a, 3.0));
+        let infinite = self.or(self.eq(p, f64::INFINITY), self.eq(q, f64::INFINITY));
+        self.select(infinite, self.c(f64::INFINITY), self.select(close, near, far))
+    }
+    pub fn complex_log(&self, x: C<'c>) -> C<'c> {
+        (self.log_abs(x), self.atan2(x.1, x.0))
+    }
+    pub fn complex_sqrt(&self, x: C<'c>) -> C<'c> {
+        // Halved before the sum, so that it does not overflow.
+        let (a, h) = (self.abs(x.0), self.hypot(x.0, x.1));
+        let t = self.sqrt(self.add(self.scale(a, 0.5), self.scale(h, 0.5)));
+        let other = self.div(self.scale(x.1, 0.5), t);
+        let right = self.b.cmpf("oge", x.0, self.c(0.0));
+        let re = self.select(right, t, self.abs(other));
+        let im = self.select(right, other, self.copysign(t, x.1));
+        let zero = self.eq(h, 0.0);
+        let (re, im) = (self.select(zero, self.c(0.0), re), self.select(zero, x.1, im));
+        // An infinite part decides alone.
+        let infinity = self.c(f64::INFINITY);
+        let (re_infinite, im_infinite) = (self.is_inf(x.0), self.is_inf(x.1));
+        let flat = self.select(self.is_nan(x.1), x.1, self.c(0.0));
+        let re = self.select(re_infinite, self.select(right, infinity, self.abs(flat)), re);
+        let im =
+            self.select(re_infinite, self.select(right, self.copysign(flat, x.1), self.copysign(infinity, x.1)), im);
+        (self.select(im_infinite, infinity, re), self.select(im_infinite, x.1, im))
+    }
+    pub fn complex_tanh(&self, x: C<'c>) -> C<'c> {
+        // With t = tanh re and u = tan im: (t (1 + u^2) , u (1 - t^2)) / (1 + t^2 u^2), of sines and cosines so that u may
+        // be infinite.
+        let (s, c) = (self.math("sin", x.1), self.math("cos", x.1));
+        let t = self.math("tanh", x.0);
+        let inverse_cosh = self.div(self.c(1.0), self.math("cosh", x.0));
+        let squared = self.mul(inverse_cosh, inverse_cosh);
+        let d = self.add(self.mul(c, c), self.mul(self.mul(t, t), self.mul(s, s)));
+        (self.div(t, d), self.div(self.mul(self.mul(s, c), squared), d))
+    }
+    pub fn complex_sinh(&self, x: C<'c>) -> C<'c> {
+        let re = self.mul(self.math("sinh", x.0), self.math("cos", x.1));
+        (re, self.mul(self.math("cosh", x.0), self.math("sin", x.1)))
+    }
+    pub fn complex_cosh(&self, x: C<'c>) -> C<'c> {
+        let re = self.mul(self.math("cosh", x.0), self.math("cos", x.1));
+        (re, self.mul(self.math("sinh", x.0), self.math("sin", x.1)))
+    }
+    fn one(&self) -> C<'c> {
+        (self.c(1.0), self.c(0.0))
+    }
+    fn complex_power(&self, x: C<'c>, y: C<'c>) -> C<'c> {
+        let p = self.complex_exp(self.complex_mul(y, self.complex_log(x)));
+        let zero = |z: C<'c>| self.and(self.eq(z.0, 0.0), self.eq(z.1, 0.0));
+        let at_zero = self.select(zero(y), self.c(1.0), self.c(0.0));
+        (self.select(zero(x), at_zero, p.0), self.select(zero(x), self.c(0.0), p.1))
+    }
+}
+
 pub(super) fn unary<'c>(b: &B<'c>, op: UnaryOp, d: DType, x: &Val<'c>) -> Result<Val<'c>, Refusal> {
+    let m = Real { b, t: element(b, d) };
     let (re, im) = both(x);
-    let _ = d;
-    Ok(match op {
-        UnaryOp::Real => Val::One(re),
-        UnaryOp::Imag => Val::One(im),
-        UnaryOp::Negate => x.each(|x| b.same("arith.negf", &[x])),
-        op => return Err(Refusal::dtype(format!("{op:?} on complex numbers is not supported"))),
-    })
+    let z = (re, im);
+    Ok(val(match op {
+        UnaryOp::Real => return Ok(Val::One(re)),
+        UnaryOp::Imag => return Ok(Val::One(im)),
+        UnaryOp::Abs => return Ok(Val::One(m.hypot(re, im))),
+        UnaryOp::Negate => (m.neg(re), m.neg(im)),
+        UnaryOp::Sign => {
+            let h = m.hypot(re, im);
+            let zero = m.eq(h, 0.0);
+            (m.select(zero, h, m.div(re, h)), m.select(zero, h, m.div(im, h)))
+        }
+        UnaryOp::Exponential => m.complex_exp(z),
+        UnaryOp::ExponentialMinusOne => {
+            let h = m.math("sin", m.scale(im, 0.5));
+            let (s, c) = (m.math("sin", im), m.math("cos", im));
+            let turned = m.sub(m.mul(m.math("expm1", re), c), m.scale(m.mul(h, h), 2.0));
+            let real = m.eq(im, 0.0);
+            (m.select(real, m.math("expm1", re), turned), m.select(real, im, m.mul(m.math("exp", re), s)))
+        }
+        UnaryOp::Log => m.complex_log(z),
+        UnaryOp::LogPlusOne => {
+            // |1 + x|^2 - 1 = re (2 + re) + im^2
+            let small = m.add(m.mul(re, m.plus(re, 2.0)), m.mul(im, im));
+            let small = m.scale(m.math("log1p", small), 0.5);
+            let (one_more, near) = (m.plus(re, 1.0), m.and(m.lt(m.abs(re), 0.5), m.lt(m.abs(im), 0.5)));
+            let (far, angle) = m.complex_log((one_more, im));
+            (m.select(near, small, far), angle)
+        }
+        UnaryOp::Sqrt => m.complex_sqrt(z),
+        UnaryOp::Rsqrt => m.complex_div(m.one(), m.complex_sqrt(z)),
+        UnaryOp::Cbrt => m.complex_power(z, (m.c(1.0 / 3.0), m.c(0.0))),
+        UnaryOp::Sine => {
+            let re_ = m.mul(m.math("sin", re), m.math("cosh", im));
+            (re_, m.mul(m.math("cos", re), m.math("sinh", im)))
+        }
+        UnaryOp::Cosine => {
+            let re_ = m.mul(m.math("cos", re), m.math("cosh", im));
+            (re_, m.neg(m.mul(m.math("sin", re), m.math("sinh", im))))
+        }
+        UnaryOp::Tanh => m.complex_tanh(z),
+        UnaryOp::Tan => {
+            let t = m.complex_tanh((m.neg(im), re));
+            (t.1, m.neg(t.0))
+        }
+        UnaryOp::Logistic => {
+            let e = m.complex_exp((m.neg(re), m.neg(im)));
+            m.complex_div(m.one(), (m.plus(e.0, 1.0), e.1))
+        }
+        op => return Err(Refusal::dtype(format!("{op:?} has no meaning on complex numbers"))),
+    }))
 }
 pub(super) fn binary<'c>(b: &B<'c>, op: BinaryOp, d: DType, x: &Val<'c>, y: &Val<'c>) -> Result<Val<'c>, Refusal> {
-    let ((xr, xi), (yr, yi)) = (both(x), both(y));
-    let _ = d;
-    let sub = |x, y| b.same("arith.subf", &[x, y]);
-    Ok(match op {
-        BinaryOp::Add => Val::Complex(b.addf(xr, yr), b.addf(xi, yi)),
-        BinaryOp::Subtract => Val::Complex(sub(xr, yr), sub(xi, yi)),
-        BinaryOp::Multiply => Val::Complex(sub(b.mulf(xr, yr), b.mulf(xi, yi)), b.addf(b.mulf(xr, yi), b.mulf(xi, yr))),
-        op => return Err(Refusal::dtype(format!("{op:?} on complex numbers is not supported"))),
-    })
+    let m = Real { b, t: element(b, d) };
+    let (x, y) = (both(x), both(y));
+    Ok(val(match op {
+        BinaryOp::Add => (m.add(x.0, y.0), m.add(x.1, y.1)),
+        BinaryOp::Subtract => (m.sub(x.0, y.0), m.sub(x.1, y.1)),
+        BinaryOp::Multiply => m.complex_mul(x, y),
+        BinaryOp::Divide => m.complex_div(x, y),
+        BinaryOp::Power => m.complex_power(x, y),
+        // -i log((y + i x) / sqrt(x^2 + y^2)), of atan2(x, y).
+        BinaryOp::Atan2 => {
+            let (p, q) = (m.complex_mul(x, x), m.complex_mul(y, y));
+            let r = m.complex_sqrt((m.add(p.0, q.0), m.add(p.1, q.1)));
+            let l = m.complex_log(m.complex_div((m.sub(y.0, x.1), m.add(y.1, x.0)), r));
+            (l.1, m.neg(l.0))
+        }
+        op => return Err(Refusal::dtype(format!("{op:?} has no meaning on complex numbers"))),
+    }))
 }
 pub(super) fn compare<'c>(b: &B<'c>, direction: Direction, x: &Val<'c>, y: &Val<'c>) -> Result<V<'c>, Refusal> {
     let ((xr, xi), (yr, yi)) = (both(x), both(y));
@@ -38,4 +194,23 @@ pub(super) fn compare<'c>(b: &B<'c>, direction: Direction, x: &Val<'c>, y: &Val<
         Direction::Ne => Ok(b.same("arith.ori", &[b.cmpf("une", xr, yr), b.cmpf("une", xi, yi)])),
         _ => Err(Refusal::dtype("complex numbers have no order")),
     }
+}
+/// chlo's functions.
+pub(super) fn chlo<'c>(b: &B<'c>, name: &str, d: DType, x: &Val<'c>) -> Result<Val<'c>, Refusal> {
+    let m = Real { b, t: element(b, d) };
+    let z = both(x);
+    Ok(val(match name {
+        "square" => m.complex_mul(z, z),
+        "conj" => (z.0, m.neg(z.1)),
+        "sinh" => m.complex_sinh(z),
+        "cosh" => m.complex_cosh(z),
+        "tan" => return unary(b, UnaryOp::Tan, d, x),
+        "asin" => inverse::asin(m, z),
+        "acos" => inverse::acos(m, z),
+        "asinh" => inverse::asinh(m, z),
+        "acosh" => inverse::acosh(m, z),
+        "atan" => inverse::atan(m, z),
+        "atanh" => inverse::atanh(m, z),
+        _ => return Err(Refusal::dtype(format!("{name} on complex numbers is not supported"))),
+    }))
 }

@@ -20,11 +20,8 @@ pub(crate) fn convert<'c>(b: &B<'c>, from: DType, to: DType, x: &Val<'c>) -> Res
         };
         return Ok(Val::Complex(real(b, from.real(), to.real(), re), im));
     }
+    // The imaginary part is dropped.
     let re = x.parts()[0];
-    if to == DType::I1 && from.is_complex() {
-        let (re, im) = (real(b, from.real(), to, re), real(b, from.real(), to, x.parts()[1]));
-        return Ok(Val::One(b.same("arith.ori", &[re, im])));
-    }
     Ok(Val::One(real(b, from.real(), to, re)))
 }
 fn real<'c>(b: &B<'c>, from: DType, to: DType, x: V<'c>) -> V<'c> {
@@ -84,6 +81,25 @@ fn truncate<'c>(b: &B<'c>, to: DType, x: V<'c>) -> V<'c> {
     b.select(above, b.cint(t, greatest), r)
 }
 
+/// The bits of a value as an integer of the type that holds them, zeros above.
+pub(crate) fn bits_of<'c>(b: &B<'c>, d: DType, x: V<'c>) -> V<'c> {
+    let n = d.bits();
+    if crate::ir::is_float(x.r#type()) {
+        b.op1("arith.bitcast", &[x], b.i(n), &[])
+    } else if n < 8 && d != DType::I1 {
+        b.same("arith.andi", &[x, b.cint(x.r#type(), (1 << n) - 1)])
+    } else {
+        x
+    }
+}
+/// The value that has these bits, an integer of at least as many.
+pub(crate) fn of_bits<'c>(b: &B<'c>, d: DType, raw: V<'c>) -> V<'c> {
+    let t = element(b, d);
+    let same_width = b.i(bits(t));
+    let raw = if bits(raw.r#type()) > bits(t) { b.op1("arith.trunci", &[raw], same_width, &[]) } else { raw };
+    if crate::ir::is_float(t) { b.op1("arith.bitcast", &[raw], t, &[]) } else { int::wrap(b, d, raw) }
+}
+
 /// Rounds to a float of this many exponent and mantissa bits and back, to nearest even; what is too large becomes infinite,
 /// what is too small a signed zero, NaN stays.
 pub(crate) fn reduce_precision<'c>(b: &B<'c>, d: DType, exponent: i32, mantissa: i32, x: V<'c>) -> V<'c> {
@@ -113,5 +129,7 @@ pub(crate) fn reduce_precision<'c>(b: &B<'c>, d: DType, exponent: i32, mantissa:
         raw = b.select(under, sign, raw);
     }
     let rounded = b.op1("arith.bitcast", &[raw], f, &[]);
-    narrow(b, d, b.select(b.cmpf("uno", x, x), x, rounded))
+    // A NaN needs a mantissa.
+    let nan = if mantissa > 0 { x } else { b.same("math.copysign", &[b.cfloat(f, f64::INFINITY), x]) };
+    narrow(b, d, b.select(b.cmpf("uno", x, x), nan, rounded))
 }

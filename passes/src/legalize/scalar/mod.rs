@@ -3,13 +3,18 @@
 //!
 //! Floats below 32 bits compute in f32 and round after each op; integers below 8 bits compute in i8 and wrap.
 
+mod chlo;
 mod complex;
 mod convert;
 mod float;
 mod int;
+mod inverse;
+mod real;
 mod small_float;
+mod special;
 
-pub(super) use convert::{convert, reduce_precision};
+pub(super) use chlo::{apply as chlo_op, is_elementwise as is_chlo};
+pub(super) use convert::{bits_of, convert, of_bits, reduce_precision};
 
 use super::{error::Refusal, value::Val};
 use crate::ir::{B, V};
