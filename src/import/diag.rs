@@ -44,9 +44,13 @@ pub struct Diagnostic {
     pub message: String,
     pub label: String,
     pub hint: Option<String>,
+    /// The whole op that the span is a part of, if it is one; shown when it starts on another line.
+    pub within: Span,
     /// Filled by [`Diagnostics::locate`].
     pub file: String,
     pub position: Option<Position>,
+    /// The line on which `within` starts, if that is another one. Filled with `position`.
+    pub within_line: Option<u32>,
 }
 /// Where a span lies in a text.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -70,8 +74,10 @@ impl Diagnostic {
             message: message.into(),
             label: String::new(),
             hint: None,
+            within: Span::NONE,
             file: String::new(),
             position: None,
+            within_line: None,
         }
     }
     pub fn warning(code: &'static str, span: Span, message: impl Into<String>) -> Self {
@@ -80,6 +86,12 @@ impl Diagnostic {
     #[must_use]
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.label = label.into();
+        self
+    }
+    /// Says which op the span is a part of.
+    #[must_use]
+    pub fn within(mut self, op: Span) -> Self {
+        self.within = op;
         self
     }
     #[must_use]
@@ -104,6 +116,9 @@ impl fmt::Display for Diagnostic {
                     write!(f, " {}", self.label)?;
                 }
                 writeln!(f)?;
+                if let Some(line) = self.within_line {
+                    writeln!(f, "{pad} = in the op that starts on line {line}")?;
+                }
                 if let Some(h) = &self.hint {
                     writeln!(f, "{pad} = hint: {h}")?;
                 }
@@ -151,6 +166,16 @@ impl Diagnostics {
             if d.span != Span::NONE {
                 d.position = Some(lines.position(d.span));
             }
+        }
+        // In a pass of its own: these spans ascend too, so each pass reads the text once.
+        let mut starts: Vec<(usize, Span)> =
+            self.list.iter().enumerate().filter(|(_, d)| d.within != Span::NONE).map(|(i, d)| (i, d.within)).collect();
+        starts.sort_by_key(|(_, s)| s.start);
+        let mut lines = Lines { bytes: &source.bytes, at: 0, start: 0, number: 1 };
+        for (i, span) in starts {
+            let line = lines.position(Span { start: span.start, end: span.start + 1 }).line;
+            let d = &mut self.list[i];
+            d.within_line = d.position.as_ref().is_some_and(|p| p.line != line).then_some(line);
         }
         self
     }

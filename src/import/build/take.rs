@@ -41,6 +41,10 @@ impl<'v> Take<'v> {
     pub fn operand_rank(&self, i: usize) -> Option<usize> {
         super::rank(self.values, *self.raw.operands.get(i)?)
     }
+    pub fn is_quantized(&self, i: usize) -> bool {
+        let ty = self.raw.operands.get(i).map(|v| &self.values[v.0 as usize].ty);
+        matches!(ty, Some(Type::Tensor(t)) if t.quant.is_some())
+    }
     pub fn result_type(&self, i: usize) -> Option<&'v Type> {
         Some(&self.values[self.raw.results.get(i)?.0 as usize].ty)
     }
@@ -48,7 +52,7 @@ impl<'v> Take<'v> {
         self.raw.attr_spans.iter().find(|(n, _)| n == name).map_or(self.raw.name_span, |(_, s)| *s)
     }
     pub fn error(&mut self, code: &'static str, name: &str, message: String, label: &str) {
-        self.errors.push(Diagnostic::error(code, self.span(name), message).label(label));
+        self.errors.push(Diagnostic::error(code, self.span(name), message).label(label).within(self.raw.span));
     }
     fn wrong(&mut self, name: &str, wanted: &str) {
         let m = format!("attribute `{name}` of `{}` is not {wanted}", self.raw.name);

@@ -292,6 +292,10 @@ impl<'a> Parser<'a> {
             if !fields.is_empty() && !self.c.eat(",") {
                 return Ok(None);
             }
+            // A comma may stand behind the last field.
+            if !fields.is_empty() && self.c.eat(">") {
+                break;
+            }
             let Some(name) = self.c.word() else { return Ok(None) };
             if fields.is_empty() && self.c.eat(">") {
                 return Ok(Some(Err(name.into())));

@@ -249,13 +249,6 @@ const CHLO_OPS: &[(&str, &[Piece])] = &[
     ),
 ];
 
-/// StableHLO's own test dialect, in the programs of its test suite.
-const CHECK_OPS: &[(&str, &[Piece])] = &[
-    ("expect_close", &[Ops, Dict, ARROW]),
-    ("expect_eq", &[Ops, Dict, Piece::Types(Sig::Pairwise)]),
-    ("expect_almost_eq", &[Ops, Dict, Piece::Types(Sig::Pairwise)]),
-];
-
 /// The pieces of an op by its full name.
 pub(crate) fn form(name: &str) -> Option<&'static [Piece]> {
     let (dialect, op) = name.split_once('.')?;
@@ -270,7 +263,6 @@ pub(crate) fn form(name: &str) -> Option<&'static [Piece]> {
             STABLEHLO
         }
         "chlo" => CHLO_OPS,
-        "check" => CHECK_OPS,
         _ => return None,
     };
     table.iter().find(|(n, _)| *n == op).map(|(_, p)| *p)

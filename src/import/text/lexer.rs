@@ -201,6 +201,16 @@ impl<'a> Cursor<'a> {
             );
         }
         let start = self.pos;
+        // What is missing at the end of a line is missing there, not before the next line's first word.
+        let mut last = start;
+        while last > 0 && self.src[last - 1].is_ascii_whitespace() {
+            last -= 1;
+        }
+        if last > 0 && self.src[last..start].contains(&b'\n') {
+            let span = Span { start: last as u32 - 1, end: last as u32 };
+            let m = format!("expected {wanted} in {place}, found the end of the line");
+            return Box::new(Diagnostic::error("E0101", span, m).label(format!("expected {wanted} behind this")));
+        }
         let mut end = start;
         while end < self.src.len() && end - start < 40 && word_byte(self.src[end]) {
             end += 1;

@@ -442,6 +442,25 @@ impl<'a> Parser<'a> {
                 }
                 Ok(())
             }
+            "check.expect_eq" | "check.expect_almost_eq" | "check.expect_close" => {
+                self.operands(d)?;
+                while self.c.eat(",") {
+                    let start = self.start();
+                    let Some(name) = self.c.word() else { return Err(self.c.expected("a tolerance", "the check")) };
+                    self.c.expect("=", "the check")?;
+                    let value = Attr::Float(self.float_text("the check")?, "f64".into());
+                    let span = self.c.span(start);
+                    d.set(name, value, span);
+                }
+                self.optional_dict(&mut d.attrs, &mut d.attr_spans)?;
+                self.c.expect(":", "the check")?;
+                d.operand_types = self.type_list()?;
+                if let [one] = &d.operand_types[..] {
+                    d.operand_types = vec![one.clone(); d.operands.len()];
+                }
+                Ok(())
+            }
+            "chlo.scan" => self.scan(d),
             name => match forms::form(name) {
                 Some(pieces) => self.pieces(d, pieces),
                 None => Err(unknown_op(&d.name, d.name_span)),

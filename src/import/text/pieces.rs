@@ -77,7 +77,7 @@ impl<'a> Parser<'a> {
                     let start = self.start();
                     let word = self.c.word().unwrap_or_default();
                     let parts = word.strip_prefix('e').and_then(|w| w.split_once('m'));
-                    let Some((Ok(e), Ok(m))) = parts.map(|(e, m)| (e.parse::<u32>(), m.parse::<u32>())) else {
+                    let Some((Ok(e), Ok(m))) = parts.map(|(e, m)| (e.parse::<i32>(), m.parse::<i32>())) else {
                         self.c.pos = start;
                         return Err(self.c.expected("a format like `e5m10`", place));
                     };
@@ -241,6 +241,12 @@ impl<'a> Parser<'a> {
                 }
             };
             let span = self.c.span(value_start);
+            if d.attrs.iter().any(|(n, _)| n == name) {
+                return Err(Box::new(
+                    Diagnostic::error("E0203", self.c.span(start), format!("`{word}` is given twice"))
+                        .label("second value"),
+                ));
+            }
             d.set(name, value, span);
         }
         Ok(())

@@ -124,6 +124,34 @@ impl<'a> Parser<'a> {
         Ok(Block { args, ops: vec![op], results, span: at })
     }
 
+    /// `(inputs) inits (carries) dimension = 0 attributes {...} {...} : types`
+    pub(super) fn scan(&mut self, d: &mut Draft) -> R<()> {
+        const PLACE: &str = "`chlo.scan`";
+        self.c.expect("(", PLACE)?;
+        self.operands(d)?;
+        self.c.expect(")", PLACE)?;
+        self.c.expect_word("inits", PLACE)?;
+        self.c.expect("(", PLACE)?;
+        let inputs = d.operands.len() as i64;
+        self.operands(d)?;
+        self.c.expect(")", PLACE)?;
+        let inits = d.operands.len() as i64 - inputs;
+        d.set("operandSegmentSizes", Attr::Ints(DType::I32, vec![inputs, inits]), Span::NONE);
+        self.c.expect_word("dimension", PLACE)?;
+        self.c.expect("=", PLACE)?;
+        let start = self.start();
+        let dim = self.c.integer(PLACE)?;
+        let span = self.c.span(start);
+        d.set("dimension", super::attrs::int(dim), span);
+        if self.c.eat_word("attributes") {
+            self.optional_dict(&mut d.attrs, &mut d.attr_spans)?;
+        }
+        let block = self.region(None)?;
+        d.regions.push(block);
+        self.c.expect(":", PLACE)?;
+        self.signature(d)
+    }
+
     /// `(%i = %c, ...) : types attributes {...} cond {...} do {...}`
     pub(super) fn while_op(&mut self, d: &mut Draft) -> R<()> {
         const PLACE: &str = "`stablehlo.while`";

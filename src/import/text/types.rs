@@ -75,6 +75,26 @@ impl<'a> Parser<'a> {
     /// Behind `!`.
     fn dialect_type(&mut self, start: usize) -> R<Type> {
         let name = self.c.suffix();
+        if name == "stablehlo.future" {
+            self.c.expect("<", "the future")?;
+            let parts = self.types_until(">")?;
+            if !parts.iter().all(|t| matches!(t, Type::Tensor(_))) {
+                return Err(Box::new(
+                    Diagnostic::error("E0108", self.c.span(start), "future of something else than tensors")
+                        .label("expected tensors"),
+                ));
+            }
+            let mut s = String::from("!stablehlo.future<");
+            crate::print::write_types(&mut s, &parts);
+            s.push('>');
+            return Ok(Type::Other(s));
+        }
+        if name.starts_with("stablehlo.") && name != "stablehlo.token" {
+            return Err(Box::new(
+                Diagnostic::error("E0108", self.c.span(start), format!("no type `!{name}`"))
+                    .label("not a type of StableHLO"),
+            ));
+        }
         if self.c.byte(0) == b'<' {
             self.c.pos += 1;
             self.c.skip_balanced("a type")?;

@@ -29,6 +29,9 @@ impl<'a> V<'a> {
 
     pub(super) fn collective(&mut self) {
         let OpKind::Other(name) = &self.op.kind else { return };
+        if !matches!(name.as_str(), "stablehlo.send" | "stablehlo.outfeed" | "stablehlo.dot") {
+            self.per_axis();
+        }
         match name.as_str() {
             "stablehlo.all_gather" => self.all_gather(),
             "stablehlo.all_reduce" => {
@@ -37,6 +40,13 @@ impl<'a> V<'a> {
             }
             "stablehlo.collective_reduce" => {
                 self.groups();
+                let n = self.rooted();
+                for i in 0..n.min(self.op.results.len()) {
+                    let Some(x) = self.tensor_at(i) else { continue };
+                    if self.reducer(0, &[x], "C4").is_some() {
+                        self.result_shape(i, "C3", &x.dims.clone());
+                    }
+                }
             }
             "stablehlo.reduce_scatter" => self.reduce_scatter(),
             "stablehlo.all_to_all" => self.all_to_all(),
@@ -46,7 +56,9 @@ impl<'a> V<'a> {
             }
             "stablehlo.collective_broadcast" => {
                 self.groups();
-                if self.op.attr("has_dynamic_root").is_none() {
+                if self.op.attr("has_dynamic_root").is_some() {
+                    self.rooted();
+                } else {
                     self.results_as_operands("C3");
                 }
             }
@@ -144,6 +156,10 @@ impl<'a> V<'a> {
             return None;
         }
         let mut ids = l.to_i64s().unwrap_or_default();
+        // all_reduce alone may pad its groups with -1.
+        let padded = matches!(&self.op.kind, OpKind::Other(n) if n == "stablehlo.all_reduce" || n == "stablehlo.collective_reduce");
+        let holes = ids.contains(&-1);
+        self.need(padded || !holes, span, "C4", "replica groups with the device -1", "expected numbers from 0");
         ids.retain(|v| *v != -1);
         ids.sort_unstable();
         self.need(
@@ -188,6 +204,26 @@ impl<'a> V<'a> {
         l.ty.dims[1]
     }
 
+    /// With a dynamic root, the last operand has the roots: one i32 for each of the others. Gives the number of others.
+    fn rooted(&mut self) -> usize {
+        let n = self.op.operands.len();
+        if self.op.attr("has_dynamic_root").is_none() {
+            return n;
+        }
+        let here = self.here();
+        let ok = self
+            .tensor_at(n - 1)
+            .is_some_and(|t| t.dtype == DType::I32 && compatible(&t.dims, &vec![Some(n as u64 - 1)]));
+        self.need(
+            ok && n >= 2,
+            here,
+            "C4",
+            "the last operand does not hold the roots",
+            format!("expected tensor<{}xi32>", n - 1),
+        );
+        n - 1
+    }
+
     fn results_as_operands(&mut self, tag: &str) {
         let (a, b) = (self.types(&self.op.operands), self.types(&self.op.results));
         let here = self.here();
@@ -200,7 +236,7 @@ impl<'a> V<'a> {
     }
 
     fn all_gather(&mut self) {
-        let group = self.groups();
+        self.groups();
         let Some(dim) = self.int("all_gather_dim") else {
             let here = self.here();
             return self.fail(here, "", "attribute `all_gather_dim` is missing", "expected a dimension");
@@ -243,29 +279,16 @@ impl<'a> V<'a> {
             ) {
                 continue;
             }
-            match group {
-                Some(g) => {
-                    let want = x.dims[dim].map(|d| d * g);
-                    self.need(
-                        agrees(want, r.dims[dim]),
-                        here,
-                        "C6",
-                        format!("{} gathered into {}", print::tensor(x), print::tensor(r)),
-                        format!("expected {} elements", want.unwrap_or(0)),
-                    );
-                }
-                None => {
-                    if let (Some(a), Some(b)) = (x.dims[dim], r.dims[dim]) {
-                        let ok = if a == 0 { b == 0 } else { b % a == 0 };
-                        self.need(
-                            ok,
-                            here,
-                            "C6",
-                            format!("{} gathered into {}", print::tensor(x), print::tensor(r)),
-                            "expected a multiple",
-                        );
-                    }
-                }
+            // How many processes a group has depends on the machine unless the group is flat, so a multiple it must be.
+            if let (Some(a), Some(b)) = (x.dims[dim], r.dims[dim]) {
+                let ok = if a == 0 { b == 0 } else { b % a == 0 };
+                self.need(
+                    ok,
+                    here,
+                    "C6",
+                    format!("{} gathered into {}", print::tensor(x), print::tensor(r)),
+                    "expected a multiple",
+                );
             }
         }
     }

@@ -6,6 +6,29 @@ use crate::{
     tree::{Convolution, DType, DotAlgorithm, DotDims, OpKind, TensorType},
 };
 
+/// The algorithms that some hardware has, with one part for each side: types of the operands and of the sum, and numbers of
+/// operations.
+fn known_algorithm(g: &DotAlgorithm) -> bool {
+    let f8 = |s: &str| s.starts_with("f8");
+    let (l, r, acc) = (g.lhs_precision.as_str(), g.rhs_precision.as_str(), g.accumulation.as_str());
+    if g.lhs_components != 1 || g.rhs_components != 1 {
+        return false;
+    }
+    let n = g.primitive_operations;
+    if g.allow_imprecise_accumulation {
+        return f8(l) && f8(r) && acc == "f32" && n == 1;
+    }
+    match (l, r, acc) {
+        _ if f8(l) && f8(r) => acc == "f32" && n == 1,
+        ("f16", "f16", "f16" | "f32") | ("bf16", "bf16", "bf16") | ("f32", "f32", "f32") | ("f64", "f64", "f64") => {
+            n == 1
+        }
+        ("bf16", "bf16", "f32") => matches!(n, 1 | 3 | 6 | 9),
+        ("tf32", "tf32", "f32") => matches!(n, 1 | 3),
+        _ => false,
+    }
+}
+
 impl V<'_> {
     fn precision(&mut self, p: &[String], tag: &str) {
         let span = self.attr_at("precision_config");
@@ -89,6 +112,13 @@ impl V<'_> {
                 "expected at least 1",
             );
             self.need(g.primitive_operations > 0, at, "C24", "num_primitive_operations below 1", "expected at least 1");
+            self.need(
+                known_algorithm(g),
+                at,
+                "",
+                "an algorithm that no hardware has",
+                "see the list of `algorithm` in the specification of dot_general",
+            );
         }
         let free = |t: &TensorType, used: &[u64]| -> Vec<Option<u64>> {
             (0..t.rank() as u64).filter(|k| !used.contains(k)).map(|k| t.dims[k as usize]).collect()
@@ -245,9 +275,7 @@ impl V<'_> {
         self.precision(&c.precision, "C24");
         if x.quant.is_none() && w.quant.is_none() {
             self.need(
-                same_element(x, w)
-                    || (x.dtype.is_float() && w.dtype.is_float())
-                    || (x.dtype.is_int() && w.dtype.is_int()),
+                same_element(x, w) || (x.dtype.is_float() && w.dtype.is_float()),
                 at,
                 "C27",
                 format!("operands of {} and {}", element(x), element(w)),
@@ -535,5 +563,6 @@ impl V<'_> {
         }
         self.result_element(0, "C1", a);
         self.shape_operand(2, self.r(0).rank(), "C3");
+        self.constant_shape(2);
     }
 }

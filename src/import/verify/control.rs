@@ -82,14 +82,35 @@ impl V<'_> {
             }
             OpKind::Composite { name, decomposition, .. } => {
                 let span = self.attr_at("name");
-                let namespaced = name.split_once('.').is_some_and(|(d, n)| {
-                    !d.is_empty() && !n.is_empty() && name.bytes().next().is_some_and(|b| b.is_ascii_alphabetic())
-                });
+                let word = |w: &str| {
+                    let mut b = w.bytes();
+                    b.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
+                        && b.all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'$'))
+                };
+                let later =
+                    |w: &str| !w.is_empty() && w.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'$'));
+                let namespaced =
+                    name.split_once('.').is_some_and(|(space, rest)| word(space) && rest.split('.').all(later));
                 self.need(namespaced, span, "C1", format!("name \"{name}\""), "expected `namespace.name`");
                 let span = self.attr_at("decomposition");
                 self.callee(decomposition, span, ("C2", "C3", "C4"));
             }
-            OpKind::CustomCall { .. } => self.layouts(),
+            OpKind::CustomCall { api_version, backend_config, .. } => {
+                use crate::tree::Attr;
+                let span = self.attr_at("backend_config");
+                let (ok, want) = match api_version {
+                    4 => (matches!(backend_config, Attr::Dict(_)), "a dictionary"),
+                    _ => (matches!(backend_config, Attr::Str(_)), "a string"),
+                };
+                self.need(
+                    ok,
+                    span,
+                    "",
+                    format!("backend_config of another kind than api_version {api_version} has"),
+                    format!("expected {want}"),
+                );
+                self.layouts();
+            }
             OpKind::Tuple => {
                 let fits_parts =
                     matches!(results[..], [Type::Tuple(parts)] if all_fit(&parts.iter().collect::<Vec<_>>(), &inputs));
@@ -125,6 +146,7 @@ impl V<'_> {
                 }
             }
             OpKind::OptimizationBarrier => {
+                self.per_axis();
                 self.need(
                     all_fit(&inputs, &results),
                     here,
@@ -185,7 +207,7 @@ impl V<'_> {
 
     fn callee(&mut self, name: &str, span: Span, tags: (&str, &str, &str)) {
         let (inputs, results) = (self.types(&self.op.operands), self.types(&self.op.results));
-        let Some(f) = self.funcs.get(name).copied() else {
+        let Some(f) = self.known.funcs.get(name).copied() else {
             return self.fail(span, tags.0, format!("no function `@{name}`"), "not defined in this program");
         };
         let args: Vec<&Type> = f.body.args.iter().map(|v| f.ty(*v)).collect();

@@ -8,10 +8,38 @@ use crate::{
 };
 
 impl V<'_> {
+    /// The result against the shape in operand `i`, where that is a constant.
+    pub(super) fn constant_shape(&mut self, i: usize) {
+        let Some(shape) = self.constant(i) else { return };
+        let r = self.r(0);
+        let here = self.here();
+        let ok = shape.len() == r.rank()
+            && shape.iter().zip(&r.dims).all(|(s, d)| *s >= 0 && super::agrees(u64::try_from(*s).ok(), *d));
+        self.need(
+            ok,
+            here,
+            "",
+            format!("result {} of shape {shape:?}", print::tensor(r)),
+            "the result's type and the shape disagree",
+        );
+    }
+
     pub(super) fn dynamic_reshape(&mut self) {
         let (x, r) = (self.x(0), self.r(0));
         self.result_element(0, "C1", x);
         self.shape_operand(1, r.rank(), "C4");
+        self.constant_shape(1);
+        if let (Some(shape), Some(n)) = (self.constant(1), x.elements()) {
+            let here = self.here();
+            let m = shape.iter().try_fold(1u64, |m, s| m.checked_mul(u64::try_from(*s).ok()?));
+            self.need(
+                m == Some(n),
+                here,
+                "C2",
+                format!("{n} elements in shape {shape:?}"),
+                "the number of elements must stay",
+            );
+        }
         if let (Some(a), Some(b)) = (x.elements(), r.elements()) {
             let span = self.here();
             self.need(
@@ -27,6 +55,7 @@ impl V<'_> {
     pub(super) fn dynamic_iota(&mut self, dim: u64) {
         let r = self.r(0);
         self.shape_operand(0, r.rank(), "C2");
+        self.constant_shape(0);
         let span = self.attr_at("iota_dimension");
         self.need(
             dim < r.rank() as u64,

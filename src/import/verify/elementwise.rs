@@ -108,6 +108,9 @@ impl V<'_> {
         ) {
             return;
         }
+        if k == B::Add {
+            self.add_quant();
+        }
         // What either operand knows of the shape, the result must know.
         let dims = a.dims.iter().zip(&b.dims).map(|(x, y)| x.or(*y)).collect();
         if k == B::Complex {
@@ -309,7 +312,27 @@ impl V<'_> {
                 let t = TensorType { dtype: DType::I1, ..self.x(0).clone() };
                 self.result_like(0, "", &t);
             }
-            "constant_like" => self.result_shape(0, "", &self.x(0).dims.clone()),
+            "constant_like" => {
+                self.result_shape(0, "", &self.x(0).dims.clone());
+                let r = self.r(0);
+                let fits = match self.op.attr("value") {
+                    Some(crate::tree::Attr::Float(_, t) | crate::tree::Attr::Int(_, t)) => *t == r.dtype.name(),
+                    _ => true,
+                };
+                let span = self.attr_at("value");
+                self.need(
+                    fits,
+                    span,
+                    "",
+                    format!("a value of another type than {}", r.dtype),
+                    format!("expected {}", r.dtype),
+                );
+            }
+            "mulhi" => {
+                if self.kinds(0, "su") && self.kinds(1, "su") {
+                    self.result_like(0, "", self.x(0));
+                }
+            }
             _ if name.starts_with("broadcast_") => self.chlo_broadcast(name),
             "ragged_dot" | "scan" => {}
             _ => {
@@ -335,9 +358,10 @@ impl V<'_> {
         if let Some(a) = self.op.attr("broadcast_dimensions") {
             let dims = crate::build::ints_of(a).unwrap_or_default();
             let small = inputs.iter().map(|t| t.rank()).min().unwrap_or(0);
-            let ok = dims.len() == small
-                && dims.iter().all(|d| *d >= 0 && (*d as usize) < rank)
-                && dims.windows(2).all(|w| w[0] < w[1]);
+            let ok = rank == small
+                || dims.len() == small
+                    && dims.iter().all(|d| *d >= 0 && (*d as usize) < rank)
+                    && dims.windows(2).all(|w| w[0] < w[1]);
             let span = self.attr_at("broadcast_dimensions");
             if !self.need(
                 ok,
@@ -348,7 +372,7 @@ impl V<'_> {
             ) {
                 return;
             }
-            if dims.iter().enumerate().any(|(i, d)| *d as usize != rank - small + i) {
+            if rank != small && dims.iter().enumerate().any(|(i, d)| *d as usize != rank - small + i) {
                 return;
             }
         }

@@ -126,7 +126,11 @@ impl V<'_> {
         let dropped =
             |k: usize| d.collapsed_slice_dims.contains(&(k as u64)) || d.operand_batching_dims.contains(&(k as u64));
         let mut offset_sizes: Vec<Option<u64>> = vec![];
-        if let Some(sizes) = sizes {
+        let constant = self.constant(2);
+        if sizes.is_none() {
+            self.shape_operand(2, rank, "C11");
+        }
+        if let Some(sizes) = sizes.or(constant.as_ref()) {
             let span = self.attr_at("slice_sizes");
             if !self.need(
                 sizes.len() == rank,
@@ -160,7 +164,6 @@ impl V<'_> {
                 }
             }
         } else {
-            self.shape_operand(2, rank, "C11");
             offset_sizes = vec![None; d.offset_dims.len()];
         }
         let mut batch = ind.dims.clone();

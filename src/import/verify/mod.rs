@@ -18,7 +18,7 @@ mod window;
 use crate::{
     diag::Diagnostic,
     print,
-    tree::{Block, DType, Func, Op, OpKind, Program, Span, TensorType, Type, ValueId},
+    tree::{Attr, Block, DType, Func, Literal, Op, OpKind, Program, Span, TensorType, Type, ValueId},
     unbuild,
 };
 use std::collections::HashMap;
@@ -29,7 +29,9 @@ pub fn verify(program: &Program) -> Vec<Diagnostic> {
     let funcs: HashMap<&str, &Func> = program.funcs.iter().map(|f| (f.name.as_str(), f)).collect();
     for f in program.funcs.iter().filter(|f| !f.external) {
         signature(f, &mut out);
-        block(&funcs, f, &f.body, &mut out);
+        let mut known = HashMap::new();
+        constants(&f.body, &mut known);
+        block(&Known { funcs: &funcs, constants: &known }, f, &f.body, &mut out);
     }
     control::recursion(program, &mut out);
     out
@@ -45,19 +47,37 @@ fn signature(f: &Func, out: &mut Vec<Diagnostic>) {
     }
 }
 
-fn block(funcs: &HashMap<&str, &Func>, f: &Func, b: &Block, out: &mut Vec<Diagnostic>) {
+/// Constants of at most a few elements, as shapes are.
+fn constants<'a>(b: &'a Block, known: &mut HashMap<ValueId, &'a Literal>) {
     for op in &b.ops {
-        let mut v = V { funcs, f, op, out };
+        if let OpKind::Constant(l) = &op.kind
+            && l.elements() <= 64
+        {
+            known.insert(op.results[0], l);
+        }
+        op.regions.iter().for_each(|r| constants(r, known));
+    }
+}
+
+/// What surrounds an op.
+struct Known<'a> {
+    funcs: &'a HashMap<&'a str, &'a Func>,
+    constants: &'a HashMap<ValueId, &'a Literal>,
+}
+
+fn block(known: &Known, f: &Func, b: &Block, out: &mut Vec<Diagnostic>) {
+    for op in &b.ops {
+        let mut v = V { known, f, op, out };
         v.op();
         for r in &op.regions {
-            block(funcs, f, r, out);
+            block(known, f, r, out);
         }
     }
 }
 
 /// An op being verified.
 struct V<'a> {
-    funcs: &'a HashMap<&'a str, &'a Func>,
+    known: &'a Known<'a>,
     f: &'a Func,
     op: &'a Op,
     out: &'a mut Vec<Diagnostic>,
@@ -74,6 +94,7 @@ impl<'a> V<'a> {
                 self.quant_type(t);
             }
         }
+        self.result_accuracy();
         match &self.op.kind {
             OpKind::Other(_) => return self.collective(),
             OpKind::While
@@ -92,6 +113,7 @@ impl<'a> V<'a> {
             let span = bad.map_or(self.here(), |i| self.at(i));
             return self.fail(span, "", "operands and results must be tensors", "expected a tensor");
         }
+        self.per_axis();
         match &self.op.kind {
             OpKind::Unary(k) => self.unary(*k),
             OpKind::Binary(k) => self.binary(*k),
@@ -148,6 +170,63 @@ impl<'a> V<'a> {
         }
     }
 
+    /// The values of operand `i`, if it is a constant of integers.
+    fn constant(&self, i: usize) -> Option<Vec<i64>> {
+        self.known.constants.get(self.op.operands.get(i)?)?.to_i64s()
+    }
+    /// Tolerances stand beside the mode that they are for.
+    fn result_accuracy(&mut self) {
+        let Some(Attr::Struct(_, _, fields)) = self.op.attr("result_accuracy") else { return };
+        let tolerance = fields.iter().any(|(n, a)| n == "mode" && matches!(a, Attr::Enum(_, _, w) if w == "TOLERANCE"));
+        let span = self.attr_at("result_accuracy");
+        let negative = fields
+            .iter()
+            .any(|(_, a)| matches!(a, Attr::Float(v, _) if *v < 0.0) || matches!(a, Attr::Int(v, _) if *v < 0));
+        self.need(
+            tolerance || fields.len() <= 1,
+            span,
+            "",
+            "tolerances with a result accuracy mode that has none",
+            "expected mode TOLERANCE",
+        );
+        self.need(!negative, span, "", "a negative tolerance", "expected numbers from 0");
+    }
+    /// Per-axis quantization is for the ops that say so.
+    fn per_axis(&mut self) {
+        let allowed = matches!(
+            self.op.kind,
+            OpKind::Constant(_)
+                | OpKind::Binary(crate::tree::BinaryOp::Add)
+                | OpKind::BitcastConvert
+                | OpKind::BroadcastInDim { .. }
+                | OpKind::DynamicBroadcastInDim { .. }
+                | OpKind::DynamicReshape
+                | OpKind::GetDimensionSize { .. }
+                | OpKind::Reshape
+                | OpKind::Transpose { .. }
+                | OpKind::UniformQuantize
+                | OpKind::UniformDequantize
+        );
+        let right = matches!(self.op.kind, OpKind::DotGeneral { .. } | OpKind::Convolution(_) | OpKind::DynamicConv(_));
+        if allowed {
+            return;
+        }
+        for (i, v) in self.op.operands.iter().enumerate() {
+            if let Type::Tensor(t) = self.f.ty(*v)
+                && t.quant.as_ref().is_some_and(|q| q.axis.is_some())
+                && !(right && i == 1)
+            {
+                let span = self.at(i);
+                return self.fail(
+                    span,
+                    &format!("I{}", i + 1),
+                    format!("operand {}", print::tensor(t)),
+                    "expected quantization per tensor",
+                );
+            }
+        }
+    }
+
     fn name(&self) -> String {
         unbuild::name(&self.op.kind)
     }
@@ -182,7 +261,7 @@ impl<'a> V<'a> {
     fn fail(&mut self, span: Span, tag: &str, message: impl AsRef<str>, label: impl Into<String>) {
         let tag = if tag.is_empty() { String::new() } else { format!(" ({tag})") };
         let m = format!("`{}`{tag}: {}", self.name(), message.as_ref());
-        self.out.push(Diagnostic::error("E0401", span, m).label(label));
+        self.out.push(Diagnostic::error("E0401", span, m).label(label).within(self.op.span));
     }
     /// Reports if `ok` is false; returns it.
     fn need(&mut self, ok: bool, span: Span, tag: &str, message: impl AsRef<str>, label: impl Into<String>) -> bool {

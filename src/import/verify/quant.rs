@@ -26,9 +26,14 @@ impl V<'_> {
             _ if q.expressed.is_float() => limit(q.expressed),
             _ => f64::MAX,
         };
+        let smallest = match q.expressed {
+            crate::tree::DType::F16 => 2f64.powi(-14),
+            crate::tree::DType::BF16 | crate::tree::DType::F32 => f64::from(f32::MIN_POSITIVE),
+            _ => f64::MIN_POSITIVE,
+        };
         let scales_ok = q.scales.iter().all(|s| {
             let v = f64::from_bits(*s);
-            v > 0.0 && v.is_finite() && v <= largest
+            v.is_finite() && v <= largest && v >= smallest
         });
         self.need(
             q.expressed.is_float(),
@@ -95,6 +100,35 @@ impl V<'_> {
         };
         let t = TensorType { dtype: q.expressed, quant: None, ..x.clone() };
         self.result_like(0, "C1, C2", &t);
+    }
+
+    /// What add asks of quantized operands.
+    pub(super) fn add_quant(&mut self) {
+        let (x, y, r) = (self.x(0), self.x(1), self.r(0));
+        let axis = |t: &TensorType| t.quant.as_ref().and_then(|q| q.axis);
+        let (a, b, c) = (axis(x), axis(y), axis(r));
+        let here = self.here();
+        self.need(
+            (a.is_some() || b.is_some()) == c.is_some(),
+            here,
+            "C5",
+            "per-axis quantization of operands or result alone",
+            "expected both or none",
+        );
+        self.need(
+            a.is_none() || c.is_none() || a == c,
+            here,
+            "C6",
+            "quantized dimensions of lhs and result differ",
+            "expected one",
+        );
+        self.need(
+            b.is_none() || c.is_none() || b == c,
+            here,
+            "C7",
+            "quantized dimensions of rhs and result differ",
+            "expected one",
+        );
     }
 
     /// Per-axis quantization through a broadcast.

@@ -1,6 +1,6 @@
 //! Ops that move elements.
 
-use super::{V, agrees, compatible, element, same_element};
+use super::{V, agrees, element, same_element};
 use crate::{print, tree::TensorType};
 
 impl V<'_> {
@@ -49,11 +49,12 @@ impl V<'_> {
         self.broadcast_quant(dims);
         if dynamic {
             self.shape_operand(1, r.rank(), "C7");
+            self.constant_shape(1);
             self.known_dimensions(x.rank());
         } else {
             let span = self.here();
             self.need(
-                r.shape().is_some() || !r.bounds.is_empty(),
+                static_or_bounded(r),
                 span,
                 "",
                 format!("result {} is dynamic", print::tensor(r)),
@@ -67,7 +68,7 @@ impl V<'_> {
         self.result_element(0, "C1", x);
         let span = self.here();
         self.need(
-            r.shape().is_some() || !r.bounds.is_empty(),
+            static_or_bounded(r),
             span,
             "",
             format!("result {} is dynamic", print::tensor(r)),
@@ -352,11 +353,17 @@ impl V<'_> {
             format!("shape given as {}", print::tensor(t)),
             "expected a vector of integers",
         ) && self.need(
-            agrees(t.dims[0], Some(rank as u64)) && compatible(&t.dims, &vec![Some(rank as u64)]),
+            t.dims[0] == Some(rank as u64),
             span,
             tag,
             format!("shape given as {} for rank {rank}", print::tensor(t)),
             format!("expected {rank} elements"),
         )
     }
+}
+
+/// Static, or with one dynamic dimension that has a bound.
+fn static_or_bounded(t: &TensorType) -> bool {
+    let dynamic = t.dims.iter().filter(|d| d.is_none()).count();
+    dynamic == 0 || (dynamic == 1 && t.bounds.iter().any(Option::is_some))
 }
