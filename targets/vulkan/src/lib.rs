@@ -5,6 +5,7 @@
 //! requires of them what its kernels do use.
 
 pub mod binary;
+mod loops;
 mod lower;
 mod serialize;
 mod values;

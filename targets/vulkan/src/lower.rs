@@ -10,6 +10,7 @@
 //!
 //! Invariants: every `gpu.module` holds one `spirv.module` with one entry point, of the same name.
 
+use crate::loops;
 use crate::values::kernels;
 use melior::{
     Context,
@@ -98,6 +99,7 @@ fn convert<'c>(c: &'c Context, group: &[O<'c>], spec: &DeviceSpec, index: u32) -
         return Err(PassError::Bug(format!("{} kernels became {} spirv modules", group.len(), made.len())));
     }
     for (g, m) in group.iter().zip(made) {
+        loops::initialise(&b, m)?;
         put_right(&b, m, spec)?;
         for old in ops(block(*g, 0)).into_iter().rev() {
             erase(old);
