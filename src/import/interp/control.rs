@@ -1,7 +1,7 @@
 //! Control flow, calls, tuples and what has an effect outside of tensors.
 
-use super::{EvalError, R, Run, Val, call, unsupported};
-use crate::tree::{Op, OpKind};
+use super::{EvalError, R, Run, Tensor, Val, call, check::check, unsupported};
+use crate::tree::{Attr, Op, OpKind};
 
 pub(super) fn is_control(k: &OpKind) -> bool {
     matches!(
@@ -52,6 +52,10 @@ impl<'a> Run<'a> {
                     }
                     vec![]
                 }
+                t if t.starts_with("check.expect") && op.operands.len() == 2 => {
+                    check(&t[6..], op, self.tensor(op.operands[0])?, self.tensor(op.operands[1])?)?;
+                    vec![]
+                }
                 _ if op.results.is_empty() && called.is_empty() => {
                     return unsupported(format!("custom_call @{target}"));
                 }
@@ -64,6 +68,15 @@ impl<'a> Run<'a> {
             },
             OpKind::OptimizationBarrier => operands,
             OpKind::Other(name) if name == "stablehlo.after_all" => vec![Val::Token],
+            OpKind::Other(name) if name.starts_with("check.") => {
+                let found = self.tensor(op.operands[0])?;
+                match (op.operands.get(1), op.attr("value")) {
+                    (Some(want), _) => check(&name[6..], op, found, self.tensor(*want)?)?,
+                    (None, Some(Attr::Dense(l))) => check(&name[6..], op, found, &Tensor::from_literal(l))?,
+                    _ => return unsupported(format!("`{name}`")),
+                }
+                vec![]
+            }
             OpKind::Other(name) => return unsupported(format!("`{name}`")),
             _ => unreachable!("the list of is_control"),
         };

@@ -3,6 +3,7 @@
 //!
 //! Programs must have passed `verify`; on others an evaluation may panic.
 
+mod check;
 mod chlo;
 mod control;
 mod convert;

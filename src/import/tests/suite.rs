@@ -7,7 +7,11 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
 };
-use zmlc_import::{Diagnostics, Severity, Source, difference, read, verify};
+use zmlc_import::{
+    Diagnostics, Severity, Source, difference,
+    interp::{EvalError, eval},
+    read, verify,
+};
 
 /// The unpacked suite: `ZMLC_SUITE`, or the corpus's archive unpacked into the build folder.
 fn suite() -> Option<PathBuf> {
@@ -120,7 +124,7 @@ fn cases(path: &Path) -> Vec<Case> {
             });
             marked.push((n as i64 + 1 + offset) as u32);
         }
-        // Dialects of MLIR's and of the suite's own test passes are no part of StableHLO.
+        // Dialects of MLIR's and of the suite's own test passes, and tensors without a rank, are no part of StableHLO.
         let foreign = [
             "hlo_test_",
             " arith.",
@@ -130,6 +134,7 @@ fn cases(path: &Path) -> Vec<Case> {
             "check.expect_serialized",
             "\"test.",
             "#sparse_tensor",
+            "tensor<*x",
         ];
         if part.contains("func") && !foreign.iter().any(|f| part.contains(f)) {
             out.push(Case { name: format!("{file} #{i}"), source: Source::new(format!("{file}#{i}"), part), marked });
@@ -211,4 +216,51 @@ fn interpreter_tests_are_accepted() {
         std::fs::write(PathBuf::from(dir).join("interpret.txt"), bad.join("\n")).expect("writable");
     }
     assert!(bad.len() * 50 <= n, "{}", bad.join("\n"));
+}
+
+/// Runs the functions of a program that take nothing; the first failure.
+fn run(source: &Source) -> Result<usize, EvalError> {
+    let p = read(source).map_err(|e| EvalError::Unsupported(e.to_string()))?;
+    let mut n = 0;
+    let entries: Vec<String> = match p.func("main") {
+        Some(f) => vec![f.name.clone()],
+        None => p.funcs.iter().filter(|f| !f.external && f.body.args.is_empty()).map(|f| f.name.clone()).collect(),
+    };
+    for f in entries {
+        eval(&p, &f, vec![])?;
+        n += 1;
+    }
+    Ok(n)
+}
+
+/// Programs that assert what they compute.
+#[test]
+fn interpreter_computes_what_the_suite_expects() {
+    let Some(suite) = suite() else { return };
+    let (mut passed, mut wrong, mut without) = (0, vec![], BTreeMap::<String, u32>::new());
+    for dir in ["interpret", "math", "testdata"] {
+        for f in files(&suite.join(dir), "mlir") {
+            if std::fs::metadata(&f).expect("readable").len() > 200_000 {
+                continue;
+            }
+            for c in cases(&f) {
+                if !c.marked.is_empty() {
+                    continue;
+                }
+                match run(&c.source) {
+                    Ok(_) => passed += 1,
+                    Err(EvalError::Program(e)) => wrong.push(format!("{}: {e}", c.name)),
+                    Err(e) => {
+                        *without.entry(e.to_string().lines().next().unwrap_or_default().to_string()).or_default() += 1;
+                    }
+                }
+            }
+        }
+    }
+    eprintln!("interpreter: {passed} programs pass, {} fail, {} not run", wrong.len(), without.values().sum::<u32>());
+    if let Some(dir) = std::env::var_os("ZMLC_SUITE_REPORT") {
+        std::fs::write(PathBuf::from(dir).join("computed.txt"), format!("{}\n{without:#?}", wrong.join("\n")))
+            .expect("writable");
+    }
+    assert!(wrong.len() * 50 <= passed, "{}", wrong.join("\n"));
 }
