@@ -45,8 +45,15 @@ fn format(d: DType) -> Format {
     Format { exponent, mantissa, bias, specials }
 }
 
-fn power_of_two(e: i32) -> f64 {
-    if e >= -1022 { f64::from_bits(((e + 1023) as u64) << 52) } else { f64::from_bits(1 << (e + 1074).max(0)) }
+/// 2 to the power of `e`, subnormal results too; 0 below them, infinity above the largest.
+pub(crate) fn power_of_two(e: i32) -> f64 {
+    if e > 1023 {
+        return f64::INFINITY;
+    }
+    if e < -1074 {
+        return 0.0;
+    }
+    if e >= -1022 { f64::from_bits(((e + 1023) as u64) << 52) } else { f64::from_bits(1 << (e + 1074)) }
 }
 
 /// The value of the low bits of `bits`. Exact for every format.

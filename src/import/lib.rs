@@ -7,6 +7,7 @@ pub mod diag;
 mod float;
 mod fold;
 pub mod interp;
+mod known;
 mod literal;
 pub mod print;
 mod raw;
@@ -19,6 +20,7 @@ mod verify;
 
 pub use diag::{Diagnostic, Diagnostics, Severity, Source};
 pub use fold::fold;
+pub use known::resolve_calls;
 pub use print::print;
 pub use read::read;
 pub use same::{difference, same};

@@ -6,7 +6,7 @@ use super::{
     tensor::Numbers,
     unsupported,
 };
-use crate::tree::{Attr, BinaryOp, CompareType, DType, Direction, Op, TensorType};
+use crate::tree::{Attr, CompareType, DType, Direction, Op, TensorType};
 
 pub(super) fn op(name: &str, op: &Op, x: &[&Tensor], types: &[&TensorType]) -> R<Vec<Tensor>> {
     if let Some(base) = name.strip_prefix("broadcast_") {
@@ -41,7 +41,7 @@ pub(super) fn op(name: &str, op: &Op, x: &[&Tensor], types: &[&TensorType]) -> R
         Numbers::Float(v) => {
             let f: fn(f64) -> f64 = match name {
                 "acos" => f64::acos,
-                "acosh" => f64::acosh,
+                "acosh" => special::acosh,
                 "asin" => f64::asin,
                 "asinh" => special::asinh,
                 "atan" => f64::atan,
@@ -188,18 +188,11 @@ fn top_k(x: &Tensor, op: &Op) -> R<Vec<Tensor>> {
     *shape.last_mut().expect("verified rank") = k as u64;
     let mut places = vec![];
     let mut indices = vec![];
-    let order = elementwise::binary(BinaryOp::Maximum, x, x)?;
-    let keys: Vec<(bool, f64)> = match order.numbers() {
-        Numbers::Int(v) => v.into_iter().map(|x| (false, x as f64)).collect(),
-        // NaN is above everything, as in XLA's order.
-        _ => x.floats().into_iter().map(|x| (x.is_nan(), if x.is_nan() { 0.0 } else { x })).collect(),
-    };
+    // IEEE 754's total order, as XLA sorts: NaN above everything, -NaN below.
+    let keys = x.floats();
     for row in 0..x.elements().checked_div(n).unwrap_or(0) {
         let mut list: Vec<usize> = (0..n).collect();
-        list.sort_by(|a, b| {
-            let (a, b) = (keys[row * n + a], keys[row * n + b]);
-            b.0.cmp(&a.0).then(b.1.total_cmp(&a.1))
-        });
+        list.sort_by(|a, b| keys[row * n + b].total_cmp(&keys[row * n + a]));
         for i in list.into_iter().take(k) {
             places.push(row * n + i);
             indices.push(i as i64);

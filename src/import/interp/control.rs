@@ -45,7 +45,7 @@ impl<'a> Run<'a> {
                 "shape_assertion" => {
                     if !self.tensor(op.operands[0])?.is_true(0) {
                         let message = match op.attr("error_message") {
-                            Some(crate::tree::Attr::Str(s)) => s.clone(),
+                            Some(Attr::Str(s)) => s.clone(),
                             _ => "shape assertion failed".into(),
                         };
                         return Err(EvalError::Program(message));

@@ -2,6 +2,7 @@
 
 use super::{R, Tensor, tensor::Numbers, unsupported};
 use crate::{
+    float::power_of_two,
     literal::put_int,
     tree::{DType, TensorType},
 };
@@ -93,20 +94,24 @@ fn result_shape(x: &Tensor, to: &TensorType) -> Option<Vec<u64>> {
 }
 
 pub(super) fn reduce_precision(x: &Tensor, exponent: i32, mantissa: i32) -> Tensor {
+    let bias = (1 << (exponent - 1).clamp(0, 30)) - 1;
     let round = |x: f64| {
+        if x.is_nan() && mantissa == 0 {
+            // Without a mantissa there is no NaN.
+            return f64::INFINITY.copysign(x);
+        }
         if x.is_nan() || x.is_infinite() || x == 0.0 {
             return x;
         }
         let e = ((x.to_bits() >> 52 & 0x7ff) as i32 - 1023).max(-1022);
         // Rounding may carry into the next power of two, which the scaled division takes care of.
-        let quantum = 2f64.powi((e - mantissa).max(-1074));
+        let quantum = power_of_two((e - mantissa).max(-1074));
         let r = (x / quantum).round_ties_even() * quantum;
-        let bias = (1 << (exponent - 1).clamp(0, 30)) - 1;
-        if r.abs() >= 2f64.powi((bias + 1).min(1023)) * if bias + 1 > 1023 { 2.0 } else { 1.0 } {
+        if r.abs() >= power_of_two(bias + 1) {
             return f64::INFINITY.copysign(x);
         }
         // Results below the smallest normal are flushed, as XLA does.
-        if r.abs() < 2f64.powi(1 - bias) { 0f64.copysign(x) } else { r }
+        if r.abs() < power_of_two(1 - bias) { 0f64.copysign(x) } else { r }
     };
     let v = x.floats().into_iter().map(round).collect();
     Tensor::from_numbers(x.dtype, &x.shape, &Numbers::Float(v))

@@ -141,11 +141,17 @@ pub(super) fn fft(x: &Tensor, kind: &str, length: &[i64], result: DType) -> Tens
     let mut v = complex_of(x);
     let first = rank - length.len();
     let sign = if kind.starts_with('I') { 1.0 } else { -1.0 };
-    if dims.contains(&0) {
-        let shape: Vec<u64> = x.shape.clone();
-        return from_complex(result, &shape, vec![]);
-    }
     let last = rank - 1;
+    if dims.contains(&0) {
+        let mut shape = x.shape.clone();
+        match kind {
+            "RFFT" => shape[last] = if shape[last] == 0 { 0 } else { shape[last] / 2 + 1 },
+            "IRFFT" => shape[last] = length[length.len() - 1] as u64,
+            _ => {}
+        }
+        let n = shape.iter().product::<u64>() as usize;
+        return from_complex(result, &shape, vec![(0.0, 0.0); n]);
+    }
     match kind {
         "IRFFT" => {
             for d in first..last {

@@ -176,6 +176,10 @@ pub(super) fn asinh(x: f64) -> f64 {
     y.copysign(x)
 }
 
+pub(super) fn acosh(x: f64) -> f64 {
+    if x > 1e150 { x.ln() + std::f64::consts::LN_2 } else { x.acosh() }
+}
+
 pub(super) fn lgamma(x: f64) -> f64 {
     if x.is_infinite() {
         return f64::INFINITY;

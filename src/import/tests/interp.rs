@@ -9,7 +9,7 @@ use std::path::Path;
 use zmlc_import::{
     Source,
     interp::{EvalError, Tensor, eval},
-    read,
+    read, resolve_calls,
     tree::DType,
 };
 
@@ -112,7 +112,11 @@ fn run(dir: &Path) -> Result<bool, String> {
     }
     let Some(args) = arguments(dir, &meta) else { return Ok(false) };
     let bytes = std::fs::read(dir.join("program.mlir")).expect("readable");
-    let p = read(Source::new(name.clone(), bytes)).map_err(|e| e.to_string())?;
+    let mut p = read(Source::new(name.clone(), bytes)).map_err(|e| e.to_string())?;
+    let unknown = resolve_calls(&mut p);
+    if let Some(e) = unknown.first() {
+        return Err(format!("{name}: {e}"));
+    }
     let main = p.main().expect("main").name.clone();
     let found = eval(&p, &main, args).map_err(|e: EvalError| format!("{name}: {e}"))?;
     compare(&name, &meta, &expected, &found).map(|()| true)
@@ -126,10 +130,6 @@ fn corpus_outputs() {
     let mut passed = 0;
     for dir in common::cases(&corpus) {
         let name = dir.file_name().expect("a name").to_string_lossy().into_owned();
-        if name == "cholesky_trisolve" {
-            eprintln!("skipped: {name} calls LAPACK, which has no mapping yet");
-            continue;
-        }
         if !all && HEAVY.contains(&name.as_str()) {
             eprintln!("skipped: {name} (slow; set ZMLC_SLOW_TESTS)");
             continue;
