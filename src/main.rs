@@ -21,6 +21,14 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    let command = std::thread::Builder::new().stack_size(pipeline::STACK).spawn(|| run(cli)).expect("a thread starts");
+    command.join().unwrap_or_else(|_| {
+        eprintln!("error: this is a bug in zmlc: the panic above");
+        ExitCode::from(101)
+    })
+}
+
+fn run(cli: Cli) -> ExitCode {
     let printer = Printer { format: cli.message_format, quiet: cli.quiet };
     let done = match cli.command {
         Command::Init(a) => commands::init::run(&a, printer),

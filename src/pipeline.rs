@@ -25,6 +25,9 @@ use zmlc_passes::{
     widen_predicates::WidenPredicates,
 };
 
+/// Passes recurse along chains of ops, which are as long as the program makes them.
+pub const STACK: usize = 256 << 20;
+
 /// The stage before the first pass: what it leaves behind is named like a pass.
 pub const LEGALIZE: &str = "legalize";
 /// The stage after the last: binaries, shown as disassembly.
@@ -94,14 +97,15 @@ pub fn each<T: Send>(list: &[Selected], f: impl Fn(&Selected) -> T + Sync) -> Ve
     let workers = thread::available_parallelism().map_or(1, usize::from).min(list.len());
     thread::scope(|s| {
         for _ in 0..workers {
-            s.spawn(|| {
+            let work = || {
                 loop {
                     let i = next.fetch_add(1, Ordering::Relaxed);
                     let Some(selected) = list.get(i) else { break };
                     let result = f(selected);
                     done.lock().expect("no worker panicked").push((i, result));
                 }
-            });
+            };
+            thread::Builder::new().stack_size(STACK).spawn_scoped(s, work).expect("a thread starts");
         }
     });
     let mut done = done.into_inner().expect("no worker panicked");
