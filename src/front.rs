@@ -57,7 +57,7 @@ pub fn load(model: &Model) -> Result<(Vec<Loaded>, Diagnostics), Failure> {
 
 /// Reads and verifies one program; what is wrong goes to `found`.
 pub fn read(source: &Source, found: &mut Diagnostics) -> Option<Program> {
-    let program = match zmlc_import::read_ref(source) {
+    let program = match zmlc_import::read(source) {
         Ok(p) => p,
         Err(d) => {
             found.list.extend(d.list);
