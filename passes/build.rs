@@ -1,4 +1,4 @@
-//! Compiles the zml dialect (ODS through mlir-tblgen) and the C++ hooks that MLIR's C API lacks.
+//! Compiles the zml dialect: ODS through mlir-tblgen, and the C++ that registers it.
 
 use std::{path::Path, process::Command};
 
@@ -37,6 +37,5 @@ fn main() {
         .include(format!("{LLVM}/include"))
         .include(&out)
         .file("shim/zml.cpp")
-        .file("shim/hooks.cpp")
         .compile("zmlshim");
 }

@@ -7,6 +7,7 @@
 pub mod assign_descriptors;
 pub mod context;
 pub mod emit;
+pub mod expand_math;
 pub mod fuse;
 pub mod ir;
 pub mod kernel_abi;

@@ -8,6 +8,7 @@ use std::{
 };
 use zmlc_passes::{
     context,
+    expand_math::ExpandMath,
     kernel_abi::KernelAbi,
     pass::{self, Env, Pass, PassError},
     spec::DeviceSpec,
@@ -35,7 +36,7 @@ fn fixtures() -> Vec<(String, String)> {
 fn build(text: &str, spec: &DeviceSpec) -> Result<Vec<Binary>, PassError> {
     let c = context::context();
     let mut module = context::parse(&c, text)?;
-    let mut passes: Vec<&dyn Pass> = vec![&KernelAbi];
+    let mut passes: Vec<&dyn Pass> = vec![&ExpandMath, &KernelAbi];
     passes.extend(Cuda.passes());
     pass::run(&c, &mut module, &passes, Env { spec: Some(spec) }, pass::Run::default())?;
     // What was printed resumes to the same bytes.

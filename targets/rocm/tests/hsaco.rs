@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use zmlc_passes::{
     context,
+    expand_math::ExpandMath,
     kernel_abi::KernelAbi,
     pass::{self, Env, Pass, PassError},
     spec::DeviceSpec,
@@ -31,7 +32,7 @@ fn fixture(name: &str) -> String {
 fn build(text: &str, spec: &DeviceSpec) -> Result<Vec<Binary>, PassError> {
     let c = context::context();
     let mut module = context::parse(&c, text)?;
-    let mut passes: Vec<&dyn Pass> = vec![&KernelAbi];
+    let mut passes: Vec<&dyn Pass> = vec![&ExpandMath, &KernelAbi];
     passes.extend(Rocm.passes());
     pass::run(&c, &mut module, &passes, Env { spec: Some(spec) }, pass::Run::default())?;
     let binaries = Rocm.serialize(&c, &module, spec)?;

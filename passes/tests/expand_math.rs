@@ -1,0 +1,96 @@
+//! expand-math: before and after as a snapshot, one broken fixture for each invariant, and the accuracy of every expansion.
+
+#[path = "support/ulp.rs"]
+mod ulp;
+
+use zmlc_passes::{
+    context,
+    expand_math::{ExpandMath, Function, machine::Cpu},
+    pass::{Env, Pass, PassError},
+};
+
+const ENV: Env = Env { spec: None };
+
+fn fixture(name: &str) -> String {
+    let path = format!("{}/../fixtures/expand_math/{name}.mlir", env!("CARGO_MANIFEST_DIR"));
+    std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"))
+}
+
+#[test]
+fn before_and_after() {
+    let c = context::context();
+    let mut module = context::parse(&c, &fixture("exp")).unwrap();
+    let before = context::print(&module);
+    ExpandMath.run(&c, &mut module, ENV).unwrap();
+    context::verify(&c, &module).unwrap();
+    ExpandMath.verify(&c, &module, ENV).unwrap();
+    let after = context::print(&module);
+    assert_eq!(context::print(&context::parse(&c, &after).unwrap()), after);
+    insta::with_settings!({snapshot_path => "../../snapshots/expand_math", prepend_module_to_snapshot => false, omit_expression => true}, {
+        insta::assert_snapshot!("exp", format!("// before\n{before}// after\n{after}"));
+    });
+}
+
+#[test]
+fn what_is_left_is_found() {
+    let c = context::context();
+    for (name, op) in [("bad_left", "math.sin"), ("bad_half", "math.sqrt"), ("bad_rem", "arith.remf")] {
+        let module = context::parse(&c, &fixture(name)).unwrap();
+        match ExpandMath.verify(&c, &module, ENV) {
+            Err(PassError::Bug(m)) => assert!(m.starts_with(&format!("{op} is left")), "{m}"),
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn f64_functions_are_refused_by_name() {
+    let c = context::context();
+    let mut module = context::parse(&c, &fixture("refused_f64")).unwrap();
+    match ExpandMath.run(&c, &mut module, ENV) {
+        Err(PassError::Unsupported { what, .. }) => assert_eq!(what, "math.tanh on f64"),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Most ulps that docs/numerics.md allows, with fma that rounds once and with fma that does not.
+fn allowed(function: Function) -> [f64; 2] {
+    match function {
+        Function::Rem | Function::Round => [0.0, 0.0],
+        Function::Exp | Function::Exp2 | Function::Log | Function::Erf => [1.0, 1.2],
+        Function::Erfc | Function::Tan => [4.0, 4.5],
+        Function::Sin | Function::Cos => [1.7, 2.4],
+        _ => [2.0, 2.0],
+    }
+}
+
+#[test]
+fn every_expansion_is_as_accurate_as_stated() {
+    for function in Function::ALL {
+        for (fused, most) in [true, false].into_iter().zip(allowed(*function)) {
+            let worst = ulp::sweep(*function, &Cpu { fused }, 50_021);
+            assert!(worst.samples > 80_000);
+            assert!(worst.ulp <= most, "{} with fused {fused}: {worst}", function.op());
+        }
+    }
+}
+
+/// Numbers that do not come from a library: Payne and Hanek's hard case is the f32 nearest to a multiple of pi/2.
+#[test]
+fn hand_picked_values() {
+    let m = Cpu { fused: true };
+    let one = |f: Function, x: f32| f.apply(&m, &[x]);
+    // 16367173 * 2^72 is within 1.6e-9 of a multiple of pi/2 (Muller, Elementary Functions, "worst cases for range reduction").
+    let hard = 16_367_173.0 * 2f32.powi(72);
+    assert!((one(Function::Cos, hard)).abs() < 2e-9 || one(Function::Sin, hard).abs() < 2e-9);
+    assert_eq!(one(Function::Exp, 0.0), 1.0);
+    assert_eq!(one(Function::Exp, 1.0), 2.718_281_8);
+    assert_eq!(one(Function::Exp2, -149.0), f32::from_bits(1));
+    assert_eq!(one(Function::Log2, 8.0), 3.0);
+    assert_eq!(one(Function::Cbrt, 27.0), 3.0);
+    assert_eq!(one(Function::Round, 0.5), 1.0);
+    assert_eq!(one(Function::Round, -2.5), -3.0);
+    assert_eq!(one(Function::Round, 0.499_999_97), 0.0);
+    assert_eq!(Function::Powf.apply(&m, &[-2.0, 3.0]), -8.0);
+    assert_eq!(Function::Rem.apply(&m, &[-5.5, 2.0]), -1.5);
+}
