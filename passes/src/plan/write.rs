@@ -51,10 +51,14 @@ pub fn write<'c>(b: &B<'c>, func: O<'c>, read: &Read<'c>, p: &Program) {
     b.op("zml.program", &[], &[], &attrs, vec![region]);
 }
 
-/// `{name, dtype, shape, ...}` of an argument or result: what the function's attributes say, without their prefix.
+/// `{name, dtype, shape, ...}` of an argument or result: what the function's attributes say, without their prefix. The
+/// shape counts complex numbers, of which the function's tensor has both parts as a last dimension.
 fn boundary<'c>(b: &B<'c>, t: Type<'c>, attrs: Option<Attribute<'c>>, keep: &[&str]) -> Attribute<'c> {
     let get = |key: &str| attrs.and_then(|a| dict_get(a, key));
-    let dims: Vec<i64> = shape(t);
+    let mut dims = shape(t);
+    if get("zml.dtype").and_then(string).is_some_and(|d| d.starts_with("complex")) {
+        dims.pop();
+    }
     let mut all = vec![("shape", b.i64s(&dims))];
     for key in ["zml.name", "zml.dtype"].iter().chain(keep) {
         if let Some(a) = get(key) {
