@@ -224,6 +224,15 @@ pub(super) fn is_known(name: &str) -> bool {
     GROUPS.iter().any(|g| g.names.split_whitespace().any(|n| n == name))
 }
 
+/// The extension that brings a feature, if one does.
+pub(super) fn extension_of(name: &str) -> Option<&'static str> {
+    let group = GROUPS.iter().find(|g| g.names.split_whitespace().any(|n| n == name))?;
+    match group.since {
+        Since::Extension(x) => Some(x),
+        Since::Version(..) => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -273,5 +282,7 @@ mod tests {
         assert_eq!(on, 3);
         assert!(Chain::enabling(&[], api, &BTreeSet::new()).head().is_null());
         assert!(is_known("cooperativeMatrix") && !is_known("coopMatrix"));
+        assert_eq!(extension_of("cooperativeMatrix"), Some("VK_KHR_cooperative_matrix"));
+        assert_eq!((extension_of("shaderInt8"), extension_of("coopMatrix")), (None, None));
     }
 }

@@ -63,7 +63,7 @@ pub(crate) struct Vulkan {
 
 /// No device through the loader.
 fn none(cause: String) -> Unavailable {
-    let remedy = "install the GPU's Vulkan driver (NVIDIA containers: NVIDIA_DRIVER_CAPABILITIES=compute,graphics; AMD, Intel \
+    let remedy = "install the GPU's Vulkan driver (NVIDIA containers: NVIDIA_DRIVER_CAPABILITIES=compute,graphics, and libX11 and libXext in the image; AMD, Intel \
                   and software: mesa-vulkan-drivers), or name its ICD file in VK_DRIVER_FILES";
     Unavailable { cause, remedy: remedy.into() }
 }
@@ -222,6 +222,8 @@ impl Platform for Vulkan {
             features.push("subgroupSizeControl");
         }
         let chain = Chain::enabling(&features, d.properties.base.api_version, &d.extensions);
+        let extensions: BTreeSet<&str> =
+            extensions.into_iter().chain(features.iter().filter_map(|f| features::extension_of(f))).collect();
         let extensions: Vec<CString> = extensions.iter().filter_map(|e| CString::new(*e).ok()).collect();
         // Safety: handles of this instance, and structures that live through the calls.
         unsafe {
