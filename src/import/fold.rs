@@ -12,19 +12,17 @@ const LARGEST: u64 = 1024;
 
 /// Folds every function of a program.
 pub fn fold(program: &mut Program) {
-    // The interpreter looks functions up by name; folded ops have no callees.
-    let empty = Program::default();
     for f in &mut program.funcs {
         let mut body = std::mem::take(&mut f.body);
         let mut known = HashMap::new();
-        fold_block(&empty, f, &mut body, &mut known);
+        fold_block(f, &mut body, &mut known);
         let mut used = vec![false; f.values.len()];
         drop_dead(&mut body, &mut used);
         f.body = body;
     }
 }
 
-fn fold_block(empty: &Program, f: &Func, b: &mut Block, known: &mut HashMap<ValueId, Tensor>) {
+fn fold_block(f: &Func, b: &mut Block, known: &mut HashMap<ValueId, Tensor>) {
     for op in &mut b.ops {
         if let OpKind::Constant(l) = &op.kind {
             if l.elements() as u64 <= LARGEST && l.ty.quant.is_none() {
@@ -33,9 +31,9 @@ fn fold_block(empty: &Program, f: &Func, b: &mut Block, known: &mut HashMap<Valu
             continue;
         }
         for r in &mut op.regions {
-            fold_block(empty, f, r, known);
+            fold_block(f, r, known);
         }
-        if let Some(t) = folded(empty, f, op, known) {
+        if let Some(t) = folded(f, op, known) {
             op.kind = OpKind::Constant(t.to_literal());
             op.operands.clear();
             op.operand_spans.clear();
@@ -46,7 +44,7 @@ fn fold_block(empty: &Program, f: &Func, b: &mut Block, known: &mut HashMap<Valu
     }
 }
 
-fn folded(empty: &Program, f: &Func, op: &Op, known: &HashMap<ValueId, Tensor>) -> Option<Tensor> {
+fn folded(f: &Func, op: &Op, known: &HashMap<ValueId, Tensor>) -> Option<Tensor> {
     let [result] = op.results[..] else { return None };
     let pure_value = !matches!(
         op.kind,
@@ -62,7 +60,7 @@ fn folded(empty: &Program, f: &Func, op: &Op, known: &HashMap<ValueId, Tensor>) 
         return None;
     }
     let operands = op.operands.iter().map(|v| known.get(v).cloned()).collect::<Option<Vec<_>>>()?;
-    let t = interp::one(empty, f, op, operands).ok()?.pop()?;
+    let t = interp::one(f, op, operands).ok()?.pop()?;
     (t.dtype == ty.dtype && Some(&t.shape) == ty.shape().as_ref()).then_some(t)
 }
 

@@ -19,7 +19,7 @@ mod special;
 mod tensor;
 mod window;
 
-use crate::tree::{Block, Func, Op, OpKind, Program, Type, ValueId};
+use crate::tree::{Block, Func, Loc, Op, OpKind, Program, Span, Type, Value, ValueId};
 use std::fmt;
 pub use tensor::Tensor;
 
@@ -101,14 +101,38 @@ pub(crate) fn call(program: &Program, f: &Func, args: Vec<Val>) -> R<Vec<Val>> {
     run.block(&f.body, args)
 }
 
-/// One op on given operands, outside of a program: for folding. The function gives the types.
-pub(crate) fn one(program: &Program, f: &Func, op: &Op, operands: Vec<Tensor>) -> R<Vec<Tensor>> {
-    let mut run = Run { program, func: f, values: vec![None; f.values.len()] };
-    for (v, t) in op.operands.iter().zip(operands) {
-        run.values[v.0 as usize] = Some(Val::Tensor(t));
+/// A function of nothing but values of these types, for ops outside of a program.
+pub(crate) fn scratch(types: impl IntoIterator<Item = Type>) -> Func {
+    let value = |ty| Value { ty, name: String::new(), loc: Loc::Unknown, span: Span::NONE };
+    Func {
+        name: String::new(),
+        public: false,
+        external: false,
+        values: types.into_iter().map(value).collect(),
+        body: Block::default(),
+        arg_attrs: vec![],
+        result_types: vec![],
+        result_attrs: vec![],
+        attrs: vec![],
+        loc: Loc::Unknown,
+        span: Span::NONE,
     }
-    run.op(op)?;
-    op.results.iter().map(|r| run.tensor(*r).cloned()).collect()
+}
+
+/// One op without regions on given operands, outside of its program: for folding. `f` gives the types of the results.
+pub(crate) fn one(f: &Func, op: &Op, operands: Vec<Tensor>) -> R<Vec<Tensor>> {
+    let n = operands.len();
+    let types = op.operands.iter().chain(&op.results).map(|v| f.ty(*v).clone());
+    let g = scratch(types);
+    let ids = |from: usize, n: usize| (from..from + n).map(|i| ValueId(i as u32)).collect::<Vec<_>>();
+    let small = Op { extra: op.extra.clone(), ..Op::new(op.kind.clone(), ids(0, n), ids(n, op.results.len())) };
+    let empty = Program::default();
+    let mut run = Run { program: &empty, func: &g, values: vec![None; g.values.len()] };
+    for (v, t) in small.operands.iter().zip(operands) {
+        run.set(*v, t);
+    }
+    run.op(&small)?;
+    small.results.iter().map(|r| run.tensor(*r).cloned()).collect()
 }
 
 /// A function that is running.

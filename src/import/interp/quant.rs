@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     text::full_range,
-    tree::{Func, Op, OpKind, Quant, Span, TensorType, Value, ValueId},
+    tree::{Func, Op, OpKind, Quant, TensorType, Type, ValueId},
 };
 
 /// Whether the op reads or writes quantized tensors in a way that needs them as numbers.
@@ -25,7 +25,7 @@ pub(super) fn applies(k: &OpKind, _: &[&Tensor], operands: &[ValueId], results: 
 
 fn quant(f: &Func, v: ValueId) -> Option<&Quant> {
     match f.ty(v) {
-        crate::tree::Type::Tensor(t) => t.quant.as_deref(),
+        Type::Tensor(t) => t.quant.as_deref(),
         _ => None,
     }
 }
@@ -76,15 +76,8 @@ pub(super) fn op(k: &OpKind, x: &[&Tensor], operands: &[ValueId], results: &[&Te
                 Some(q) => TensorType { dtype: q.expressed, quant: None, ..t.clone() },
                 None => t.clone(),
             };
-            let value = |ty: TensorType| Value {
-                ty: crate::tree::Type::Tensor(ty),
-                name: String::new(),
-                loc: crate::tree::Loc::Unknown,
-                span: Span::NONE,
-            };
-            let mut g = Func { values: vec![], ..f.clone() };
-            g.values.extend(real.iter().map(|t| value(t.ty())));
-            g.values.extend(results.iter().map(|t| value(plain(t))));
+            let types = real.iter().map(Tensor::ty).chain(results.iter().map(|t| plain(t)));
+            let g = super::scratch(types.map(Type::Tensor));
             let ids = |from: usize, n: usize| (from..from + n).map(|i| ValueId(i as u32)).collect::<Vec<_>>();
             let op = Op::new(k.clone(), ids(0, real.len()), ids(real.len(), results.len()));
             if super::reduce::has_region(k) {

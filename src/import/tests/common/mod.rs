@@ -1,5 +1,7 @@
 //! Where the corpus of exported programs is, for the tests over it.
 
+#![allow(dead_code)] // Each test uses a part of it.
+
 use std::path::{Path, PathBuf};
 
 /// The corpus folder: `ZMLC_CORPUS` or `../shared/corpus` beside the workspace. Says so if there is none.
