@@ -71,8 +71,7 @@ pub fn read(source: &Source, found: &mut Diagnostics) -> Option<Program> {
 }
 
 fn entry(section: &EntrySection, source: Source, found: &mut Diagnostics) -> Option<Loaded> {
-    let mut program = read(&source, found)?;
-    zmlc_import::fold(&mut program);
+    let program = read(&source, found)?;
     let function = match &section.function {
         Some(f) => program.func(f),
         None => program.main(),
@@ -104,7 +103,13 @@ fn entry(section: &EntrySection, source: Source, found: &mut Diagnostics) -> Opt
         found.push(d);
         return None;
     };
-    Some(Loaded { section: section.clone(), source, program, function })
+    match zmlc_import::prepare(program, &function, None) {
+        Ok(program) => Some(Loaded { section: section.clone(), source, program, function }),
+        Err(list) => {
+            found.list.extend(Diagnostics::from(list).locate(&source).list);
+            None
+        }
+    }
 }
 
 /// What the arguments of all entries are.

@@ -268,11 +268,7 @@ impl<'a> Work<'_, 'a> {
             OpKind::Call { callee } | OpKind::Composite { decomposition: callee, .. } => {
                 return self.call(op, callee, operands, types, out);
             }
-            OpKind::CustomCall { target, .. } if target == "shape_assertion" => {
-                if self.assertion(op, &operands) {
-                    return;
-                }
-            }
+            OpKind::CustomCall { target, .. } if target == "shape_assertion" && self.assertion(op, &operands) => return,
             OpKind::If | OpKind::Case => {
                 if let Some(i) = self.ints(operands[0]) {
                     let last = op.regions.len() - 1;
