@@ -8,6 +8,7 @@ pub mod binary;
 mod loops;
 mod lower;
 mod serialize;
+pub mod validate;
 mod values;
 
 use binary::capabilities;

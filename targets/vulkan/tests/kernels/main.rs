@@ -5,7 +5,7 @@ mod numbers;
 mod structure;
 mod support;
 
-use support::{build, fixture, root, validate, validator, with_subgroups};
+use support::{build, fixture, root, validator, with_subgroups};
 
 /// Every fixture that holds kernels of the common form.
 fn fixtures() -> Vec<(String, String)> {
@@ -36,8 +36,18 @@ fn every_fixture_validates() {
         assert!(!built.binaries.is_empty(), "{name}");
         for b in &built.binaries {
             if let Some(tool) = &tool {
-                validate(tool, b);
+                tool.check(&b.bytes).unwrap_or_else(|said| panic!("{name}: {}: {said}", b.kernel));
             }
         }
     }
+}
+
+#[test]
+fn a_broken_module_does_not_validate() {
+    let Some(tool) = validator() else { return };
+    let good = build(&fixture("assign_descriptors/bind.mlir"), &with_subgroups(32)).expect("builds");
+    let mut words = good.binaries[0].bytes.clone();
+    // The bound of ids, the fourth word of the header.
+    words[12..16].copy_from_slice(&1u32.to_le_bytes());
+    assert!(tool.check(&words).is_err_and(|said| said.contains("bound")));
 }

