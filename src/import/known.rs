@@ -99,6 +99,16 @@ impl Rewrite<'_> {
                 let target = target.clone();
                 self.custom_call(&target, op, out);
             }
+            OpKind::Other(name) if alone(name, &op) && self.same_types(&op) => {
+                self.aliases.extend(op.results.iter().copied().zip(op.operands.iter().copied()));
+            }
+            OpKind::Other(name) if matches!(name.as_str(), "stablehlo.replica_id" | "stablehlo.partition_id") => {
+                // One device is the first of its kind.
+                let ty = self.f.tensor(op.results[0]).clone();
+                let zero = Literal::new(ty.clone(), vec![0; ty.dtype.bytes()]);
+                op.kind = OpKind::Constant(zero);
+                out.push(op);
+            }
             _ => out.push(op),
         }
     }
@@ -199,6 +209,20 @@ impl Rewrite<'_> {
                 .hint(hint),
         );
     }
+}
+
+/// Whether a collective op runs in groups of one device, where each device keeps what it has.
+fn alone(name: &str, op: &Op) -> bool {
+    let collective = matches!(
+        name,
+        "stablehlo.all_reduce"
+            | "stablehlo.all_gather"
+            | "stablehlo.all_to_all"
+            | "stablehlo.reduce_scatter"
+            | "stablehlo.collective_broadcast"
+    );
+    let single = matches!(op.attr("replica_groups"), Some(Attr::Dense(l)) if l.ty.dims.get(1) == Some(&Some(1)) && l.elements() == 1);
+    collective && single && op.operands.len() == op.results.len()
 }
 
 /// An integer of the call's configuration: JAX writes it as `mhlo.backend_config` or `backend_config`.

@@ -25,7 +25,15 @@ pub fn read(source: impl Borrow<Source>) -> Result<Program, Diagnostics> {
     if source.bytes.starts_with(bytecode::MAGIC) {
         return bytecode::read(source);
     }
+    if let Some(module) = exported(&source.bytes) {
+        return bytecode::read(&Source::new(source.name.clone(), module));
+    }
     if looks_binary(&source.bytes) {
+        if let Some((what, hint)) = container(&source.bytes) {
+            return refuse(
+                Diagnostic::error("E0603", Span::NONE, format!("the file is {what}, not a program")).hint(hint),
+            );
+        }
         return refuse(
             Diagnostic::error("E0107", Span::NONE, "the file is neither StableHLO text nor MLIR bytecode").hint(
                 "bytecode starts with the bytes `ML\\xefR`; text starts with `module`, `func.func`, `#`, `!` or `//`",
@@ -33,6 +41,42 @@ pub fn read(source: impl Borrow<Source>) -> Result<Program, Diagnostics> {
         );
     }
     text::read(source)
+}
+
+/// The portable artifact inside of what `jax.export` serializes: a flatbuffer that has it as a vector of bytes, behind their
+/// number.
+fn exported(bytes: &[u8]) -> Option<&[u8]> {
+    let root = u32::from_le_bytes(bytes.get(..4)?.try_into().ok()?) as usize;
+    if bytes.is_ascii() || root < 4 || root >= bytes.len() {
+        return None;
+    }
+    let at = bytes.windows(bytecode::MAGIC.len()).position(|w| w == bytecode::MAGIC).filter(|at| *at >= 8)?;
+    let n = u32::from_le_bytes(bytes[at - 4..at].try_into().ok()?) as usize;
+    bytes.get(at..at.checked_add(n)?)
+}
+
+/// Files that people mistake for programs, and what to do with them.
+fn container(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
+    let zip = bytes.starts_with(b"PK\x03\x04");
+    if zip && bytes.windows(8).take(4096).any(|w| w == b"data.pkl" || w == b"archive/" || w == b".data/ve") {
+        return Some((
+            "a PyTorch archive",
+            "export it: `torchax.export.exported_program_to_stablehlo(torch.export.export(model, args))[1].mlir_module()`",
+        ));
+    }
+    if zip {
+        return Some(("a zip archive", "unpack it and name the program inside"));
+    }
+    if bytes.starts_with(b"\x1f\x8b") {
+        return Some(("compressed with gzip", "unpack it with `gunzip`"));
+    }
+    if bytes.starts_with(b"\x28\xb5\x2f\xfd") {
+        return Some(("compressed with zstd", "unpack it with `unzstd`"));
+    }
+    if bytes.get(8..9) == Some(b"{") && bytes.get(4..8) == Some(&[0; 4]) {
+        return Some(("a safetensors file", "weights are named in model.toml; the program is another file"));
+    }
+    None
 }
 
 /// Control characters among the first bytes.

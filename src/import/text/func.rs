@@ -218,7 +218,7 @@ impl<'a> Parser<'a> {
             }
             _ => {
                 self.c.pos = start;
-                self.c.expected("`func.func`", "the module")
+                self.c.unexpected("`func.func`", "the module")
             }
         }
     }
@@ -481,7 +481,7 @@ impl<'a> Parser<'a> {
                 ));
             }
             if ended {
-                return Err(self.c.expected("`}` behind the return", PLACE));
+                return Err(self.c.unexpected("`}` behind the return", PLACE));
             }
             ended = self.op_or_recover(&mut block)?;
         }

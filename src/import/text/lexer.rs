@@ -188,8 +188,26 @@ impl<'a> Cursor<'a> {
     pub fn span(&self, start: usize) -> Span {
         Span { start: start as u32, end: self.pos as u32 }
     }
-    /// An error at the next word: `wanted` was expected in `place`.
+    /// An error at the next word, or at the end of the line where that comes first: `wanted` was expected in `place`.
     pub fn expected(&mut self, wanted: &str, place: &str) -> Fail {
+        self.blank();
+        let start = self.pos;
+        if start < self.src.len() {
+            // What is missing at the end of a line is missing there, not before the next line's first word.
+            let mut last = start;
+            while last > 0 && self.src[last - 1].is_ascii_whitespace() {
+                last -= 1;
+            }
+            if last > 0 && self.src[last..start].contains(&b'\n') {
+                let span = Span { start: last as u32 - 1, end: last as u32 };
+                let m = format!("expected {wanted} in {place}, found the end of the line");
+                return Box::new(Diagnostic::error("E0101", span, m).label(format!("expected {wanted} behind this")));
+            }
+        }
+        self.unexpected(wanted, place)
+    }
+    /// An error at the next word: `wanted` was expected in `place`.
+    pub fn unexpected(&mut self, wanted: &str, place: &str) -> Fail {
         self.blank();
         if self.pos >= self.src.len() {
             let at = self.src.len() as u32;
@@ -201,16 +219,6 @@ impl<'a> Cursor<'a> {
             );
         }
         let start = self.pos;
-        // What is missing at the end of a line is missing there, not before the next line's first word.
-        let mut last = start;
-        while last > 0 && self.src[last - 1].is_ascii_whitespace() {
-            last -= 1;
-        }
-        if last > 0 && self.src[last..start].contains(&b'\n') {
-            let span = Span { start: last as u32 - 1, end: last as u32 };
-            let m = format!("expected {wanted} in {place}, found the end of the line");
-            return Box::new(Diagnostic::error("E0101", span, m).label(format!("expected {wanted} behind this")));
-        }
         let mut end = start;
         while end < self.src.len() && end - start < 40 && word_byte(self.src[end]) {
             end += 1;

@@ -155,7 +155,7 @@ impl<'a> Parser<'a> {
             self.generic(&mut d)?;
             d
         } else {
-            let Some(word) = self.c.word() else { return Err(self.c.expected("an op", "the region")) };
+            let Some(word) = self.c.word() else { return Err(self.c.unexpected("an op", "the region")) };
             let name = match word {
                 "call" => "func.call",
                 "return" => "func.return",
@@ -275,6 +275,9 @@ impl<'a> Parser<'a> {
         let start = self.start();
         self.c.expect("%", "the operands")?;
         let name = self.c.value_suffix();
+        if name.is_empty() {
+            return Err(self.c.expected("a name behind `%`", "the operands"));
+        }
         let mut index = None;
         if self.c.byte(0) == b'#' {
             self.c.pos += 1;

@@ -1,0 +1,118 @@
+//! Files that are no programs: one clear message each, pinned as snapshots.
+
+use std::fmt::Write as _;
+use zmlc_import::{Diagnostics, Source, read, verify};
+
+fn complain(name: &str, bytes: impl Into<Vec<u8>>) -> String {
+    let source = Source::new(name, bytes);
+    let found = match read(&source) {
+        Err(d) => d,
+        Ok(p) => Diagnostics::from(verify(&p)).locate(&source),
+    };
+    assert!(found.has_errors(), "{name} was accepted");
+    let mut out = String::new();
+    let _ = writeln!(out, "--- {name}\n{found}");
+    out
+}
+
+const GOOD: &str = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = stablehlo.add %x, %x : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+";
+
+#[test]
+fn not_a_program() {
+    let noise: Vec<u8> = (0..512u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    let out = [
+        complain("empty.mlir", ""),
+        complain("blank.mlir", "\n  \n"),
+        complain("noise.mlir", noise),
+        complain("magic.mlirbc", *b"ML\xefX\x0dStableHLO_v1.0.0\0"),
+        complain("zero.mlirbc", *b"ML\xefR"),
+        complain("prose.txt", "This is a model. It is very good.\n"),
+        complain("comment.mlir", "// nothing here\n"),
+    ];
+    insta::assert_snapshot!(out.concat());
+}
+
+#[test]
+fn damaged_text() {
+    let out = [
+        complain("cut_in_op.mlir", &GOOD[..80]),
+        complain("cut_in_type.mlir", &GOOD[..30]),
+        complain("cut_in_body.mlir", &GOOD[..GOOD.len() - 3]),
+        complain("module.mlir", format!("module @m {{\n{GOOD}")),
+        complain("string.mlir", "module attributes {a = \"b} {\n}\n"),
+        complain("after.mlir", format!("{GOOD}}}\n")),
+    ];
+    insta::assert_snapshot!(out.concat());
+}
+
+#[test]
+fn nesting_is_bounded() {
+    let deep = |open: &str, close: &str| {
+        let n = 100_000;
+        format!(
+            "func.func @main() {{\n  \"stablehlo.custom_call\"() {{a = {}1{}}} : () -> ()\n  return\n}}\n",
+            open.repeat(n),
+            close.repeat(n)
+        )
+    };
+    let types = format!("func.func @main(%x: {}tensor<f32>) {{\n  return\n}}\n", "tuple<".repeat(100_000));
+    let regions = format!("func.func @main() {{\n{}", "\"stablehlo.case\"(%i) ({\n".repeat(100_000));
+    let locations = format!("{}loc({}unknown\n", &GOOD[..GOOD.len() - 1], "callsite(".repeat(100_000));
+    let braces = "{".repeat(100_000);
+    let out = [
+        complain("arrays.mlir", deep("[", "]")),
+        complain("dictionaries.mlir", deep("{a = ", "}")),
+        complain("types.mlir", types),
+        complain("locations.mlir", locations),
+        complain("braces.mlir", braces),
+    ];
+    insta::assert_snapshot!(out.concat());
+    // The value that each of these reads is not defined either: the first error is what matters.
+    assert!(complain("regions.mlir", regions).contains("E0103"));
+}
+
+#[test]
+fn wrong_programs() {
+    let body = |s: &str| {
+        format!("func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{\n{s}  return %x : tensor<4xf32>\n}}\n")
+    };
+    let out = [
+        complain("integer.mlir", body("  %c = stablehlo.constant dense<300> : tensor<i8>\n")),
+        complain("int_for_float.mlir", body("  %c = stablehlo.constant dense<256> : tensor<f32>\n")),
+        complain("count.mlir", body("  %c = stablehlo.constant dense<[1.0, 2.0]> : tensor<3xf32>\n")),
+        complain("hex.mlir", body("  %c = stablehlo.constant dense<\"0x00000\"> : tensor<2xf32>\n")),
+        complain("undefined.mlir", body("  %0 = stablehlo.add %x, %y_long : tensor<4xf32>\n")),
+        complain("mismatch.mlir", body("  %0 = stablehlo.add %x, %x : tensor<5xf32>\n")),
+        complain("redefined.mlir", body("  %x = stablehlo.negate %x : tensor<4xf32>\n")),
+        complain("unknown.mlir", body("  %0 = stablehlo.subtact %x, %x : tensor<4xf32>\n")),
+        complain("mhlo.mlir", body("  %0 = mhlo.add %x, %x : tensor<4xf32>\n")),
+        complain("callee.mlir", body("  %0 = call @man(%x) : (tensor<4xf32>) -> tensor<4xf32>\n")),
+        complain("duplicate.mlir", format!("{GOOD}{GOOD}")),
+        complain("element.mlir", "func.func @main(%x: tensor<4xf33>) {\n  return\n}\n"),
+        complain("resource.mlir", body("  %c = stablehlo.constant dense_resource<w> : tensor<4xf32>\n")),
+        complain("missing.mlir", body("  %0 = \"stablehlo.transpose\"(%x) : (tensor<4xf32>) -> tensor<4xf32>\n")),
+        complain(
+            "shape.mlir",
+            body("  %0 = stablehlo.broadcast_in_dim %x, dims = [0] : (tensor<4xf32>) -> tensor<5xf32>\n"),
+        ),
+        complain("result.mlir", body("  %0 = stablehlo.transpose %x, dims = [0] : (tensor<4xf32>) -> tensor<5xf32>\n")),
+    ];
+    insta::assert_snapshot!(out.concat());
+}
+
+#[test]
+fn all_errors_of_a_file_in_one_run() {
+    let text = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = stablehlo.add %x, %missing : tensor<4xf32>
+  %1 = stablehlo.frobnicate %x : tensor<4xf32>
+  %2 = stablehlo.add %1, %0 : tensor<4xf32>
+  %3 = stablehlo.constant dense<999> : tensor<i8>
+  return %2 : tensor<4xf32>
+}
+";
+    insta::assert_snapshot!(complain("many.mlir", text));
+}

@@ -1,0 +1,89 @@
+//! Programs that exporters write seldom: what is read, what is compiled, and what is refused and why.
+
+mod common;
+
+use std::path::Path;
+use zmlc_import::{Diagnostics, Source, difference, dynamic_dims, prepare, read, verify};
+
+/// How far each file gets. "read": is read and verified; "prepared": also ready to compile; otherwise the code of the refusal
+/// and a word of it.
+const TABLE: &[(&str, &str)] = &[
+    ("approx_top_k.mlir", "E0602 approx_max_k"),
+    ("big_iota_eye_linspace.mlir", "prepared"),
+    ("custom_vjp_jvp_calls.mlir", "prepared"),
+    ("debug_print.mlir", "E0602 callback"),
+    ("exp_result_accuracy.mlir", "prepared"),
+    ("jax_export_cuda.mlir", "E0602 custom_call"),
+    ("jax_export_multi_platform_cpu_cuda.mlir", "E0602 custom_call"),
+    ("jax_export_rocm.mlir", "prepared"),
+    ("jax_export_static.jaxexport.bin", "prepared"),
+    ("jax_export_static.mlir", "prepared"),
+    ("jax_export_static.mlirbc", "prepared"),
+    ("jax_export_symbolic_batch.mlir", "E0701 `b`"),
+    ("jax_export_symbolic_constraints.mlir", "E0701 dimension"),
+    ("layouts_memory_kind.mlir", "prepared"),
+    ("linalg_eigh_qr_svd_lu_solve.mlir", "E0602 LAPACK"),
+    ("named_scope_loc.mlir", "prepared"),
+    ("optimization_barrier.mlir", "prepared"),
+    ("pure_callback.mlir", "E0602 callback"),
+    ("ragged_dot.mlir", "prepared"),
+    ("raw_quantized_i8.mlir", "prepared"),
+    ("shard_map_psum.mlir", "prepared"),
+    ("sharded_mesh1.mlir", "prepared"),
+];
+
+fn outcome(path: &Path) -> Result<(), Diagnostics> {
+    let source = Source::new(path.display().to_string(), std::fs::read(path).expect("readable"));
+    let p = read(&source)?;
+    let found = Diagnostics::from(verify(&p)).locate(&source);
+    if found.has_errors() {
+        return Err(found);
+    }
+    let main = p.main().expect("an entry").name.clone();
+    prepare(p, &main, None).map(|_| ()).map_err(|e| Diagnostics::from(e).locate(&source))
+}
+
+#[test]
+fn each_is_accepted_or_refused_as_its_nature_demands() {
+    let Some(corpus) = common::corpus() else { return };
+    let dir = corpus.join("_odd_text");
+    let mut names: Vec<String> = std::fs::read_dir(&dir)
+        .expect("readable")
+        .map(|e| e.expect("entry").file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    assert_eq!(names, TABLE.iter().map(|t| t.0).collect::<Vec<_>>());
+    let mut wrong = vec![];
+    for (name, want) in TABLE {
+        let found = match outcome(&dir.join(name)) {
+            Ok(()) => "prepared".to_string(),
+            Err(d) => d.to_string(),
+        };
+        let fits =
+            want.split_once(' ').map_or(found == *want, |(code, word)| found.contains(code) && found.contains(word));
+        if !fits {
+            wrong.push(format!("{name}: expected {want}\n{found}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn an_exported_container_holds_its_artifact() {
+    let Some(corpus) = common::corpus() else { return };
+    let load = |n: &str| {
+        read(Source::new(n, std::fs::read(corpus.join("_odd_text").join(n)).expect("readable")))
+            .unwrap_or_else(|e| panic!("{e}"))
+    };
+    let a = load("jax_export_static.jaxexport.bin");
+    assert!(dynamic_dims(&a, "main").is_empty());
+    assert_eq!(difference(&a, &load("jax_export_static.mlirbc")), None);
+}
+
+#[test]
+fn other_containers_are_named() {
+    let e = |b: &[u8]| read(Source::new("x", b)).unwrap_err().to_string();
+    assert!(e(b"PK\x03\x04\0\0\0\0archive/data.pkl").contains("torch.export"));
+    assert!(e(b"\x1f\x8b\x08\0\0\0").contains("gunzip"));
+    assert!(e(b"\x20\0\0\0\0\0\0\0{\"a\": 1}").contains("safetensors"));
+}
