@@ -2,10 +2,10 @@
 //! after zero rounds it holds anything (seen: a reduction's tail doubled part of a sum, nothing complained). Here each
 //! variable gets the loop's initial value first.
 
-use melior::ir::{BlockRef, ValueLike};
+use melior::ir::BlockRef;
 use mlir_sys::{mlirBlockGetNextInRegion, mlirOperationGetRegion, mlirRegionGetFirstBlock};
 use zmlc_passes::{
-    ir::{B, Blk, BlockLike, O, OperationLike, key, name, operand, operands, ops, walk},
+    ir::{B, Blk, O, OperationLike, key, name, operand, operands, ops, walk},
     pass::PassError,
 };
 
