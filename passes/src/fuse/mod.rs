@@ -12,6 +12,7 @@ mod group;
 mod index;
 mod order;
 mod outline;
+mod positions;
 mod prepare;
 mod view;
 
@@ -59,6 +60,7 @@ pub fn entries<'c>(top: Blk<'c>) -> Vec<O<'c>> {
 fn fuse<'c>(context: &'c Context, block: Blk<'c>, budget: usize, outliner: &mut outline::Outliner<'c>) {
     prepare::localise_constants(context, block);
     prepare::split_wide(context, block, budget);
+    positions::lift(context, block);
     let view = view::View::of(block);
     let mut f = group::Grouper::new(&view, budget);
     assign::assign(&mut f);

@@ -269,7 +269,7 @@ pub fn kind_of(op: O) -> Kind {
 fn kind(op: O) -> (Kind, (i64, i64)) {
     let none = (0, 0);
     let k = match name(op) {
-        "arith.constant" if splat(op) => Kind::Constant,
+        "arith.constant" if is_splat(op) && !has_attr(op, "zml.position") => Kind::Constant,
         "tensor.empty" | "linalg.fill" | "complex.constant" => Kind::Constant,
         "tensor.expand_shape" | "tensor.collapse_shape" | "tensor.extract_slice" | "tensor.pad" | "tensor.concat" => {
             Kind::Map
@@ -297,7 +297,7 @@ fn kind(op: O) -> (Kind, (i64, i64)) {
     (k, none)
 }
 /// A constant that is one value everywhere.
-fn splat(op: O) -> bool {
+fn is_splat(op: O) -> bool {
     let t = result(op, 0).r#type();
     !is_tensor(t) || attr(op, "value").is_some_and(|a| dense_is_splat(a))
 }

@@ -303,6 +303,10 @@ pub fn dict_get<'c>(a: Attribute<'c>, name: &str) -> Option<Attribute<'c>> {
         (!found.ptr.is_null()).then(|| Attribute::from_raw(found))
     }
 }
+/// A dense attribute of tensor type `t` that holds `value` everywhere.
+pub fn splat<'c>(t: Type<'c>, value: Attribute<'c>) -> Attribute<'c> {
+    unsafe { Attribute::from_raw(mlirDenseElementsAttrSplatGet(t.to_raw(), value.to_raw())) }
+}
 /// Whether a dense elements attribute holds one value everywhere.
 pub fn dense_is_splat(a: Attribute) -> bool {
     unsafe { mlirAttributeIsADenseElements(a.to_raw()) && mlirDenseElementsAttrIsSplat(a.to_raw()) }

@@ -45,6 +45,7 @@ impl Pass for Simplify {
                 changed |= splats::select_of_tensors(&b, block);
                 changed |= copies::fold(&b, block);
                 changed |= splats::fold(&b, block);
+                changed |= splats::uniform(&b, block);
                 changed |= reshapes::fold(&b, block);
             }
             if !changed {

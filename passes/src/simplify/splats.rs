@@ -67,6 +67,26 @@ fn into_generic<'c>(b: &B<'c>, op: O<'c>) -> bool {
     true
 }
 
+/// An elementwise op that yields a constant everywhere is a constant.
+pub fn uniform<'c>(b: &B<'c>, block: Blk<'c>) -> bool {
+    let mut changed = false;
+    for op in ops(block).into_iter().filter(|op| name(*op) == "linalg.generic") {
+        let g = Generic::of(op).expect("a generic");
+        let Some(yielded) = ops(g.body).pop().map(operands) else { continue };
+        let constant = |v: &V<'c>| def(*v).filter(|d| name(*d) == "arith.constant").and_then(|d| attr(d, "value"));
+        let values: Option<Vec<Attribute>> = yielded.iter().map(constant).collect();
+        let Some(values) = values.filter(|_| g.is_parallel()) else { continue };
+        let at = B::before(b.c, op);
+        for (i, value) in values.into_iter().enumerate() {
+            let t = result(op, i).r#type();
+            replace_uses(result(op, i), at.constant(splat(t, value), t));
+        }
+        erase(op);
+        changed = true;
+    }
+    changed
+}
+
 /// arith.select between tensors by the element of a rank-0 predicate: an elementwise select that reads it everywhere.
 pub fn select_of_tensors<'c>(b: &B<'c>, block: Blk<'c>) -> bool {
     let mut changed = false;
