@@ -14,6 +14,7 @@ use zmlc_passes::{
     context,
     emit::Emit,
     expand_math::ExpandMath,
+    expand_special::ExpandSpecial,
     fuse::Fuse,
     ir::{B, body},
     kernel_abi::KernelAbi,
@@ -35,7 +36,7 @@ pub const SERIALIZE: &str = "serialize";
 
 /// For all devices alike.
 pub fn common() -> Vec<&'static dyn Pass> {
-    vec![&Simplify]
+    vec![&ExpandSpecial, &Simplify]
 }
 /// Once for each device profile.
 pub fn device(selected: &Selected) -> Vec<&'static dyn Pass> {
@@ -68,8 +69,14 @@ pub struct Options<'a> {
 }
 
 /// Runs the common passes; the result is text because each device profile continues in a context of its own.
-pub fn simplify<'c>(context: &'c Context, module: &mut Module<'c>, options: Options) -> Result<Times, Failure> {
-    let run = Run { after: options.after.filter(|a| *a != LEGALIZE), without: options.without, ..Run::default() };
+pub fn simplify<'c>(
+    context: &'c Context,
+    module: &mut Module<'c>,
+    options: Options,
+    observe: Option<Observer>,
+) -> Result<Times, Failure> {
+    let after = options.after.filter(|a| *a != LEGALIZE);
+    let run = Run { after, without: options.without, observe, ..Run::default() };
     Ok(pass::run(context, module, &common(), Env { spec: None }, run)?)
 }
 

@@ -8,6 +8,7 @@ pub mod assign_descriptors;
 pub mod context;
 pub mod emit;
 pub mod expand_math;
+pub mod expand_special;
 pub mod fuse;
 pub mod ir;
 pub mod kernel_abi;

@@ -8,8 +8,10 @@ use support::{fixture, plan, run, values};
 use zmlc_import::interp;
 use zmlc_passes::{
     context,
+    expand_special::ExpandSpecial,
     ir::{self, B},
     legalize::{self, ArgumentPlan, Role},
+    pass::{Env, Pass},
 };
 
 /// f32 against the interpreter's f64.
@@ -31,6 +33,9 @@ const SHOWN: &[&str] = &[
     "reduce_window",
     "indexed",
     "control",
+    "sort",
+    "scatter",
+    "select_and_scatter",
 ];
 
 fn check(name: &str, special: bool) {
@@ -50,9 +55,17 @@ fn check(name: &str, special: bool) {
     if special || !SHOWN.contains(&name) {
         return;
     }
-    for (simplified, stage) in [(false, "legalize"), (true, "simplify")] {
+    for stage in ["legalize", "simplify", "expand-special"] {
         let c = context::context();
-        let text = context::print(&run::level1(&c, &p, &f.name, simplified));
+        let mut m = run::level1(&c, &p, &f.name, stage == "simplify");
+        if stage == "expand-special" {
+            if !context::print(&m).contains("= zml.s") {
+                continue;
+            }
+            ExpandSpecial.run(&c, &mut m, Env { spec: None }).unwrap();
+            ExpandSpecial.verify(&c, &m, Env { spec: None }).unwrap();
+        }
+        let text = context::print(&m);
         insta::with_settings!({snapshot_path => "../../snapshots/legalize", prepend_module_to_snapshot => false, omit_expression => true}, {
             insta::assert_snapshot!(format!("{name}.{stage}"), text);
         });
@@ -98,6 +111,9 @@ families! {
     reduce_window;
     indexed;
     control;
+    sort;
+    scatter;
+    select_and_scatter;
 }
 
 /// Names, roles and the places of ops in the source come through.

@@ -100,7 +100,7 @@ pub fn simplified(
     let begin = Instant::now();
     let mut module = front::legalize(&context, model, &loaded, &bound)?;
     let mut times = vec![("read", read), (pipeline::LEGALIZE, begin.elapsed())];
-    times.extend(pipeline::simplify(&context, &mut module, options)?);
+    times.extend(pipeline::simplify(&context, &mut module, options, None)?);
     Ok((context::print(&module), times))
 }
 
@@ -143,7 +143,7 @@ fn resume<'a>(
         return Ok(Start { text, selected: vec![selected], times: vec![], after: Some(pass) });
     }
     options.after = Some(pass);
-    let times = pipeline::simplify(&context, &mut module, *options)?;
+    let times = pipeline::simplify(&context, &mut module, *options, None)?;
     Ok(Start { text: context::print(&module), selected: select(args, model)?, times, after: None })
 }
 

@@ -86,8 +86,8 @@ fn stages(args: &InspectIr, model: &Model, selected: &Selected, printer: Printer
     if until(pipeline::LEGALIZE) {
         return Ok(all);
     }
-    pipeline::simplify(&context, &mut module, options)?;
-    all.push((pipeline::common()[0].name(), show(&module, args.kernel.as_deref())));
+    let mut observe = |name: &'static str, m: &Module| all.push((name, show(m, args.kernel.as_deref())));
+    pipeline::simplify(&context, &mut module, options, Some(&mut observe))?;
     if pipeline::common().iter().any(|p| until(p.name())) {
         return Ok(all);
     }

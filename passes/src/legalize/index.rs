@@ -2,26 +2,25 @@
 //! specification says, in their own integer type so that no value of an unsigned one is taken for negative.
 
 use super::{lower::Cx, shape::slice_static, value::Val};
-use crate::ir::{B, V, ValueLike, elem, shape};
+use crate::ir::{B, V, ValueLike, bits, elem, shape};
 use zmlc_import::tree::{DType, GatherDims};
 
 /// A start as an index in [0, limit].
-fn clamp<'c>(b: &B<'c>, start: V<'c>, d: DType, limit: i64) -> V<'c> {
+pub(crate) fn clamp_index<'c>(b: &B<'c>, start: V<'c>, unsigned: bool, limit: i64) -> V<'c> {
     let t = start.r#type();
-    let n = d.bits();
+    let n = bits(t);
     if limit == 0 {
         return b.cidx(0);
     }
-    let signed = d.is_signed_int();
-    let start = if signed { b.same("arith.maxsi", &[start, b.cint(t, 0)]) } else { start };
+    let start = if unsigned { start } else { b.same("arith.maxsi", &[start, b.cint(t, 0)]) };
     // A limit that the type cannot hold is never exceeded.
-    let holds = n >= 63 || limit < 1i64 << (n - u32::from(signed));
-    let start = match (holds, signed) {
+    let holds = n >= 63 || limit < 1i64 << (n - u32::from(!unsigned));
+    let start = match (holds, unsigned) {
         (false, _) => start,
-        (true, true) => b.same("arith.minsi", &[start, b.cint(t, limit)]),
-        (true, false) => b.same("arith.minui", &[start, b.cint(t, limit)]),
+        (true, false) => b.same("arith.minsi", &[start, b.cint(t, limit)]),
+        (true, true) => b.same("arith.minui", &[start, b.cint(t, limit)]),
     };
-    let cast = if signed { "arith.index_cast" } else { "arith.index_castui" };
+    let cast = if unsigned { "arith.index_castui" } else { "arith.index_cast" };
     b.op1(cast, &[start], b.index(), &[])
 }
 
@@ -69,7 +68,7 @@ pub(super) fn dynamic_slice<'c>(cx: &Cx<'_, '_, 'c>) -> Val<'c> {
     read(b, &cx.arg(0), &out, &ins, |b, a| {
         let mut place: Vec<V> = (0..out.len()).map(|i| b.loop_index(i as i64)).collect();
         for (k, i) in moving.iter().enumerate() {
-            let start = clamp(b, a[k], d, from[*i] - out[*i]);
+            let start = clamp_index(b, a[k], !d.is_signed_int(), from[*i] - out[*i]);
             place[*i] = b.addi(start, place[*i]);
         }
         place
@@ -100,10 +99,9 @@ pub(super) fn dynamic_update_slice<'c>(cx: &Cx<'_, '_, 'c>) -> Val<'c> {
     Val::of(&parts)
 }
 
-/// Component `k` of the start indices, without the index vector's dimension.
-pub(super) fn component<'c>(b: &B<'c>, indices: V<'c>, dims: &GatherDims, k: usize) -> V<'c> {
+/// Component `k` of index vectors along dimension `at`, without that dimension.
+pub(crate) fn index_component<'c>(b: &B<'c>, indices: V<'c>, at: usize, k: usize) -> V<'c> {
     let extents = shape(indices.r#type());
-    let at = dims.index_vector_dim as usize;
     if at == extents.len() {
         return indices;
     }
@@ -124,7 +122,8 @@ pub(super) fn gather<'c>(cx: &Cx<'_, '_, 'c>, dims: &GatherDims, sizes: &[i64]) 
     // Loops of the result that follow the indices, in order; the others follow the slice.
     let batch: Vec<usize> = (0..out.len()).filter(|i| is_in(&dims.offset_dims, *i).is_none()).collect();
     let moving: Vec<usize> = (0..dims.start_index_map.len()).collect();
-    let components: Vec<V> = moving.iter().map(|k| component(b, indices, dims, *k)).collect();
+    let components: Vec<V> =
+        moving.iter().map(|k| index_component(b, indices, dims.index_vector_dim as usize, *k)).collect();
     let ins: Vec<(V, &[usize])> = components.iter().map(|v| (*v, &batch[..])).collect();
     let windowed: Vec<usize> = (0..from.len())
         .filter(|i| is_in(&dims.collapsed_slice_dims, *i).is_none() && is_in(&dims.operand_batching_dims, *i).is_none())
@@ -138,7 +137,8 @@ pub(super) fn gather<'c>(cx: &Cx<'_, '_, 'c>, dims: &GatherDims, sizes: &[i64]) 
                 let at = if at > dims.index_vector_dim { at - 1 } else { at };
                 return b.loop_index(batch[at as usize] as i64);
             }
-            let start = is_in(&dims.start_index_map, i).map(|k| clamp(b, a[k], d, from[i] - sizes[i]));
+            let start =
+                is_in(&dims.start_index_map, i).map(|k| clamp_index(b, a[k], !d.is_signed_int(), from[i] - sizes[i]));
             match (start, offset) {
                 (Some(s), Some(o)) => b.addi(s, o),
                 (Some(x), None) | (None, Some(x)) => x,

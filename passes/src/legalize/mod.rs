@@ -17,10 +17,12 @@ mod pad;
 mod reduce;
 mod scalar;
 mod shape;
+mod special;
 mod value;
 mod window;
 
 pub use error::LegalizeError;
+pub(crate) use index::{clamp_index, index_component};
 
 use crate::ir::{B, V, rewrite::set_attr};
 use error::{Refusal, dtypes};

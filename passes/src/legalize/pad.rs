@@ -119,11 +119,11 @@ fn choose<'c>(b: &B<'c>, x: V<'c>, with: V<'c>, p: &Padding, out: &[i64]) -> V<'
     let identity: Vec<usize> = (0..out.len()).collect();
     b.map(out, t, &[(padded, &identity), (with, &[])], |b, a| {
         let mut inside = b.cint(b.i1(), 1);
-        for d in 0..out.len() {
+        for (d, extent) in from.iter().enumerate() {
             let step = 1 + p.interior[d];
             let at = b.same("arith.subi", &[b.loop_index(d as i64), b.cidx(p.low[d])]);
             // Unsigned, so that what is before the first is beyond the last.
-            let within = b.cmpi("ult", at, b.cidx((from[d] - 1) * step + 1));
+            let within = b.cmpi("ult", at, b.cidx((extent - 1) * step + 1));
             inside = b.same("arith.andi", &[inside, within]);
             if step > 1 {
                 let on = b.cmpi("eq", b.same("arith.remui", &[at, b.cidx(step)]), b.cidx(0));

@@ -6,6 +6,7 @@ use zml_format::DType;
 use zmlc_import::{interp::Tensor, tree::Program};
 use zmlc_passes::{
     context,
+    expand_special::ExpandSpecial,
     ir::{self, B, O, V, ValueLike, rewrite},
     legalize,
     pass::{Env, Pass},
@@ -44,6 +45,9 @@ pub fn level1<'c>(c: &'c Context, p: &Program, func: &str, simplified: bool) -> 
 pub fn run(p: &Program, func: &str, args: &[Tensor], simplified: bool) -> Vec<Tensor> {
     let c = context::context();
     let mut m = level1(&c, p, func, simplified);
+    ExpandSpecial.run(&c, &mut m, Env { spec: None }).unwrap();
+    context::verify(&c, &m).unwrap();
+    simplify::level1(&m).unwrap();
     for op in ir::walk(ir::module_op(&m)) {
         for name in ["zml.model", "zml.op", "arg_attrs", "res_attrs"] {
             rewrite::remove_attr(op, name);

@@ -45,13 +45,10 @@ impl<'c> Real<'_, 'c> {
         let half = self.math("exp", self.scale(x.0, 0.5));
         let part = |f: V<'c>| self.mul(self.mul(half, f), half);
         let real = self.eq(x.1, 0.0);
-        let vanishes = self.and(self.eq(x.0, f64::NEG_INFINITY), self.or(self.is_inf(x.1), self.is_nan(x.1)));
-        let re = self.select(real, self.math("exp", x.0), part(c));
-        let im = self.select(real, x.1, part(s));
-        (self.select(vanishes, self.c(0.0), re), self.select(vanishes, self.c(0.0), im))
+        (self.select(real, self.math("exp", x.0), part(c)), self.select(real, x.1, part(s)))
     }
     /// log |x|
-    fn log_abs(&self, x: C<'c>) -> V<'c> {
+    pub fn log_abs(&self, x: C<'c>) -> V<'c> {
         let (p, q) = (self.abs(x.0), self.abs(x.1));
         let (a, b) = (self.max(p, q), self.min(p, q));
         // Near the unit circle the logarithm is small: by its distance.
@@ -67,10 +64,16 @@ impl<'c> Real<'_, 'c> {
         (self.log_abs(x), self.atan2(x.1, x.0))
     }
     pub fn complex_sqrt(&self, x: C<'c>) -> C<'c> {
-        // Halved before the sum, so that it does not overflow.
-        let (a, h) = (self.abs(x.0), self.hypot(x.0, x.1));
-        let t = self.sqrt(self.add(self.scale(a, 0.5), self.scale(h, 0.5)));
-        let other = self.div(self.scale(x.1, 0.5), t);
+        // Scaled by a power of four so that the sum neither overflows nor loses denormals.
+        let (most, least) = if crate::ir::bits(self.t) == 64 { (1e300, 1e-280) } else { (1e30, 1e-25) };
+        let size = self.max(self.abs(x.0), self.abs(x.1));
+        let (huge, tiny) = (self.gt(size, most), self.lt(size, least));
+        let pick = |h: f64, t: f64| self.select(huge, self.c(h), self.select(tiny, self.c(t), self.c(1.0)));
+        let (by, back) = (pick(2f64.powi(-4), 2f64.powi(48)), pick(4.0, 2f64.powi(-24)));
+        let (p, q) = (self.mul(x.0, by), self.mul(x.1, by));
+        let (a, h) = (self.abs(p), self.hypot(p, q));
+        let root = self.sqrt(self.scale(self.add(a, h), 0.5));
+        let (t, other) = (self.mul(root, back), self.mul(self.div(self.scale(q, 0.5), root), back));
         let right = self.b.cmpf("oge", x.0, self.c(0.0));
         let re = self.select(right, t, self.abs(other));
         let im = self.select(right, other, self.copysign(t, x.1));
@@ -184,6 +187,13 @@ pub(super) fn binary<'c>(b: &B<'c>, op: BinaryOp, d: DType, x: &Val<'c>, y: &Val
             let l = m.complex_log(m.complex_div((m.sub(y.0, x.1), m.add(y.1, x.0)), r));
             (l.1, m.neg(l.0))
         }
+        // By the real part, then by the imaginary.
+        BinaryOp::Maximum | BinaryOp::Minimum => {
+            let (more, most) = if op == BinaryOp::Maximum { ("ogt", "oge") } else { ("olt", "ole") };
+            let tie = m.and(b.cmpf("oeq", x.0, y.0), b.cmpf(most, x.1, y.1));
+            let first = m.or(b.cmpf(more, x.0, y.0), tie);
+            (m.select(first, x.0, y.0), m.select(first, x.1, y.1))
+        }
         op => return Err(Refusal::dtype(format!("{op:?} has no meaning on complex numbers"))),
     }))
 }
@@ -200,7 +210,12 @@ pub(super) fn chlo<'c>(b: &B<'c>, name: &str, d: DType, x: &Val<'c>) -> Result<V
     let m = Real { b, t: element(b, d) };
     let z = both(x);
     Ok(val(match name {
-        "square" => m.complex_mul(z, z),
+        // The difference of squares as a product keeps its digits.
+        "square" => {
+            let difference = m.mul(m.sub(z.0, z.1), m.add(z.0, z.1));
+            let equal = b.cmpf("oeq", m.abs(z.0), m.abs(z.1));
+            (m.select(equal, m.c(0.0), difference), m.scale(m.mul(z.0, z.1), 2.0))
+        }
         "conj" => (z.0, m.neg(z.1)),
         "sinh" => m.complex_sinh(z),
         "cosh" => m.complex_cosh(z),

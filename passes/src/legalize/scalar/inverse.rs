@@ -21,7 +21,12 @@ fn kernel<'c>(m: Real<'_, 'c>, x: V<'c>, y: V<'c>) -> (V<'c>, V<'c>, V<'c>) {
     let far = m.math("log", m.add(a, m.mul(m.sqrt(m.plus(a, -1.0)), m.sqrt(m.plus(a, 1.0)))));
     let im = m.select(m.lt(a, 1.5), near, far);
     let root = m.mul(m.sqrt(m.add(a, x)), m.sqrt(amx));
-    (m.atan2(x, root), m.atan2(root, x), im)
+    // Far out the angle is that of z, and squares would overflow.
+    let limit = if crate::ir::bits(m.t) == 64 { 1e150 } else { 1e18 };
+    let huge = m.gt(m.max(x, y), limit);
+    let (over, up) = (m.select(huge, y, root), m.log_abs((x, y)));
+    let im = m.select(huge, m.plus(up, std::f64::consts::LN_2), im);
+    (m.atan2(x, over), m.atan2(over, x), im)
 }
 pub(super) fn asin<'c>(m: Real<'_, 'c>, z: C<'c>) -> C<'c> {
     let (re, _, im) = kernel(m, m.abs(z.0), m.abs(z.1));

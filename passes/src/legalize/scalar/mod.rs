@@ -89,6 +89,14 @@ pub(super) fn compare<'c>(
     }
     Ok(b.cmpi(int_predicate(direction, d.is_signed_int()), x, y))
 }
+/// Whether `x` comes before `y` in falling order; floats in IEEE 754's total order.
+pub(super) fn descending<'c>(b: &B<'c>, d: DType, x: V<'c>, y: V<'c>) -> V<'c> {
+    if d.is_float() {
+        b.cmpi("sgt", float::total_order_key(b, d, x), float::total_order_key(b, d, y))
+    } else {
+        b.cmpi(if d.is_signed_int() { "sgt" } else { "ugt" }, x, y)
+    }
+}
 fn float_predicate(d: Direction) -> &'static str {
     match d {
         Direction::Eq => "oeq",
