@@ -90,7 +90,8 @@ fn plan(d: &Dispatch, c: &Contraction, (batch, m, n, k): (i64, i64, i64, i64), s
     };
     let tile = |size: i64| Tile { threads: size.min(16), each: (size / 16).max(1) };
     let groups = |m_tile: i64, n_tile: i64| batch * ((m + m_tile - 1) / m_tile) * ((n + n_tile - 1) / n_tile);
-    let wanted = i64::from(spec.parallel_blocks);
+    // Half of what fills the device hides the rest: larger tiles read less.
+    let wanted = i64::from(spec.parallel_blocks) / 2;
     let enough = |extent: i64, size: i64| extent > size / 2 || size == 8;
     // The largest tiles that leave no workgroup mostly empty and the device full; small ones for small problems.
     let sizes = [(128, 128), (64, 64), (32, 64), (64, 32), (32, 32), (16, 64), (64, 16), (16, 32), (32, 16)];

@@ -130,11 +130,14 @@ pub fn plan(d: &Dispatch, heavy: &[Heavy], items: &[Item], rows: i64, spec: &Dev
     if let Some(j) = along {
         plan.across = true;
         let threads = rows / lanes;
-        // Neighbours in memory go to neighbouring threads; the parts of a row fill the device.
-        let together = power_below((2 * (plan.shape[j] / lanes).min(threads) - 1).max(1)).min(32);
-        let wanted = power_below((fill * 256 / threads.max(1)).max(8).min((extent / 4).max(1)));
-        let block = if threads < fill { most.min(512) } else { most.min(256) };
-        plan.parts = wanted.min(block / together.min(block)).min(limit);
+        // Neighbours in memory go to neighbouring threads, eight vectors of them at least; the parts of a row fill the
+        // device.
+        let mut together = power_below((2 * (plan.shape[j] / lanes).min(threads) - 1).max(1)).min(32);
+        while together > 8 && threads / together < fill {
+            together /= 2;
+        }
+        let block = if threads / together < fill { most.min(1024) } else { most.min(256) };
+        plan.parts = power_below((extent / 8).max(1)).min(block / together.min(block)).min(limit);
         plan.owned = if plan.parts == 1 { 64.min(most) } else { together.min(most / plan.parts) };
         return plan;
     }
