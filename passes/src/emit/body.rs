@@ -114,12 +114,20 @@ impl<'c> Em<'c> {
         }
         results
     }
-    /// The body of `nest` at `loops`, lane after lane, each continuing from the last one's accumulators.
-    pub fn chain(&mut self, b: &B<'c>, nest: &Nest<'c>, loops: &[Ix], accumulators: &[V<'c>]) -> Vec<V<'c>> {
+    /// The body of `nest` at `loops`, lane after lane from lane `first` on, each continuing from the last one's
+    /// accumulators.
+    pub fn chain(
+        &mut self,
+        b: &B<'c>,
+        nest: &Nest<'c>,
+        loops: &[Ix],
+        first: i64,
+        accumulators: &[V<'c>],
+    ) -> Vec<V<'c>> {
         let ins = self.body_inputs(b, nest, loops);
         let lanes = loops.iter().map(|i| self.ix.lanes(*i)).max().unwrap_or(1);
         let mut carried = accumulators.to_vec();
-        for k in 0..lanes {
+        for k in first..lanes {
             let mut map = Scalars::new();
             for (i, x) in ins.iter().enumerate() {
                 if let Some(x) = x {

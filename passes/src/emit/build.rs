@@ -19,6 +19,8 @@ pub type Lanes<'c> = Vec<V<'c>>;
 struct Scope<'c> {
     values: HashMap<(usize, Vec<Ix>), Lanes<'c>>,
     indices: HashMap<Ix, V<'c>>,
+    /// Vectors of a memref at a multiple of their length.
+    vectors: HashMap<(usize, Ix), V<'c>>,
 }
 
 /// The state of one kernel's emission.
@@ -32,6 +34,8 @@ pub struct Em<'c> {
     pub buffers: HashMap<usize, V<'c>>,
     /// Values that the emitter has computed itself and that are read only at the one index that goes with them.
     pub heroes: HashMap<usize, (Vec<Ix>, Lanes<'c>)>,
+    /// Single elements are taken from vectors of this length where they can be: others will want the rest.
+    pub vectors_across: Option<i64>,
 }
 
 impl<'c> Em<'c> {
@@ -44,6 +48,7 @@ impl<'c> Em<'c> {
             scopes: vec![Scope::default()],
             buffers: HashMap::new(),
             heroes: HashMap::new(),
+            vectors_across: None,
         }
     }
     /// What is known of `value` at `at`.
@@ -209,18 +214,36 @@ impl<'c> Em<'c> {
         if n > 1
             && let Some(first) = self.ix.aligned_run(at)
         {
-            let first = self.ssa(b, first);
-            let t = b.vector(n, e);
-            let v = b.op1("vector.load", &[memory, first], t, &[("alignment", b.i64_attr(n * elem_bytes(e)))]);
-            return (0..n).map(|k| b.op1("vector.extract", &[v], e, &[("static_position", b.i64s(&[k]))])).collect();
+            let v = self.vector(b, memory, first, n);
+            return (0..n).map(|k| extract(b, v, k)).collect();
         }
         (0..n)
             .map(|k| {
                 let at = self.ix.at_lane(at, k);
+                if let Some(n) = self.vectors_across
+                    && let Some((first, k)) = self.ix.aligned_part(at, n)
+                {
+                    let v = self.vector(b, memory, first, n);
+                    return extract(b, v, k);
+                }
                 let at = self.ssa(b, at);
                 b.op1("memref.load", &[memory, at], e, &[])
             })
             .collect()
+    }
+    fn vector(&mut self, b: &B<'c>, memory: V<'c>, first: Ix, n: i64) -> V<'c> {
+        let known = (key(memory), first);
+        if let Some(v) = self.scopes.iter().rev().find_map(|s| s.vectors.get(&known))
+            && vector_len(v.r#type()) == Some(n)
+        {
+            return *v;
+        }
+        let e = elem(memory.r#type());
+        let at = self.ssa(b, first);
+        let alignment = b.i64_attr(n * elem_bytes(e));
+        let v = b.op1("vector.load", &[memory, at], b.vector(n, e), &[("alignment", alignment)]);
+        self.scope().vectors.insert(known, v);
+        v
     }
     /// The counterpart of [`Em::load`]; every lane of `at` is written.
     pub fn store(&mut self, b: &B<'c>, memory: V<'c>, at: Ix, lanes: &Lanes<'c>) {
@@ -242,4 +265,7 @@ impl<'c> Em<'c> {
             b.op("memref.store", &[lane(k), memory, at], &[], &[], vec![]);
         }
     }
+}
+fn extract<'c>(b: &B<'c>, vector: V<'c>, k: i64) -> V<'c> {
+    b.op1("vector.extract", &[vector], elem(vector.r#type()), &[("static_position", b.i64s(&[k]))])
 }

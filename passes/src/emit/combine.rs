@@ -40,7 +40,8 @@ impl Combiner {
             return Combiner::Ops(ops);
         }
         let like = |(x, y): (&V, &V)| elem(x.r#type()) == elem(y.r#type());
-        if name(nest.op) == "linalg.reduce" && nest.ins.iter().zip(&nest.outs).all(like) {
+        let read = (0..nest.ins.len()).all(|i| nest.reads_argument(i));
+        if name(nest.op) == "linalg.reduce" && read && nest.ins.iter().zip(&nest.outs).all(like) {
             Combiner::Body
         } else {
             Combiner::Serial

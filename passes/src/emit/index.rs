@@ -277,6 +277,13 @@ impl<'c> Indices<'c> {
         (direct && s.constant % n == 0).then(|| self.at_lane(e, 0))
     }
 
+    /// e = first + k with `first` a multiple of `n` and 0 <= k < n, if it is seen to be so.
+    pub fn aligned_part(&mut self, e: Ix, n: i64) -> Option<(Ix, i64)> {
+        let s = self.sum(e);
+        let k = s.constant.rem_euclid(n);
+        let aligned = s.terms.iter().all(|(a, f)| f % n == 0 && self.atoms[*a].lanes == 1);
+        aligned.then(|| (self.add_constant(e, -k), k))
+    }
     /// Row-major position of `index` in `shape`.
     pub fn linear(&mut self, index: &[Ix], shape: &[i64]) -> Ix {
         let mut at = self.constant(0);

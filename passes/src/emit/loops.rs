@@ -7,6 +7,7 @@
 //! the rest one element each.
 
 use super::{
+    blocks::Blocks,
     build::Em,
     index::Ix,
     kernel::{Dispatch, Frame, Launch, kernel},
@@ -21,9 +22,14 @@ struct Section<'c> {
     items: Vec<Item<'c>>,
     /// Neighbours that a thread takes.
     run: i64,
+    /// In blocks instead of runs.
+    blocks: Option<Blocks>,
 }
 impl Section<'_> {
     fn threads(&self) -> i64 {
+        if let Some(blocks) = &self.blocks {
+            return blocks.threads();
+        }
         self.elements / self.run + self.elements % self.run
     }
 }
@@ -34,11 +40,12 @@ pub fn emit<'c>(b: &B<'c>, d: &Dispatch<'c>, spec: &DeviceSpec) -> Result<Launch
         let elements = item.elements();
         match sections.iter_mut().find(|s| s.elements == elements) {
             Some(s) => s.items.push(item),
-            None => sections.push(Section { elements, items: vec![item], run: 1 }),
+            None => sections.push(Section { elements, items: vec![item], run: 1, blocks: None }),
         }
     }
     for s in &mut sections {
         s.run = run(d, s, spec);
+        s.blocks = Blocks::of(d, &s.items, spec);
     }
     let threads = sections.iter().map(Section::threads).max().unwrap_or(0);
     let block = block_size(threads, spec);
@@ -71,12 +78,16 @@ fn section<'c>(em: &mut Em<'c>, b: &B<'c>, d: &Dispatch<'c>, frame: &Frame<'c>, 
         return;
     }
     em.if_below(b, number, s.threads(), |em, b| {
+        let items: Vec<&Item> = s.items.iter().collect();
+        if let Some(blocks) = &s.blocks {
+            return blocks.write(em, b, d, frame, &items, number);
+        }
         let (full, rest) = (total / run, total % run);
         let vector = |em: &mut Em<'c>, b: &B<'c>| {
             let at = em.ix.scale(number, run);
             let lane = em.ix.lane(run);
             let at = em.ix.add(at, lane);
-            write(em, b, d, frame, &s.items.iter().collect::<Vec<_>>(), at);
+            write(em, b, d, frame, &items, at);
         };
         if rest == 0 {
             return vector(em, b);
@@ -93,7 +104,7 @@ fn section<'c>(em: &mut Em<'c>, b: &B<'c>, d: &Dispatch<'c>, frame: &Frame<'c>, 
             },
             |em, b| {
                 let at = em.ix.add_constant(number, full * run - full);
-                write(em, b, d, frame, &s.items.iter().collect::<Vec<_>>(), at);
+                write(em, b, d, frame, &items, at);
                 vec![]
             },
         );
@@ -102,7 +113,14 @@ fn section<'c>(em: &mut Em<'c>, b: &B<'c>, d: &Dispatch<'c>, frame: &Frame<'c>, 
 /// Work of one element in ops, an expanded function counted as twelve; serial loops are counted once.
 pub fn cost(d: &Dispatch) -> i64 {
     let inner = d.ops.iter().flat_map(|op| walk(*op));
-    inner.map(|op| if name(op).starts_with("math.") { 12 } else { 1 }).sum()
+    let ops = inner.map(|op| match name(op) {
+        "arith.constant" => 0,
+        "tensor.extract" | "tensor.pad" | "tensor.concat" | "tensor.insert_slice" | "zml.dynamic_update_slice" => 4,
+        n if n.starts_with("math.") => 12,
+        n if n.starts_with("arith.") || n.starts_with("scf.") => 1,
+        _ => 0,
+    });
+    ops.sum::<i64>().max(1)
 }
 /// Elements a thread takes: as many as one vector holds of the widest type, while the innermost extent or, in a kernel
 /// where all is at the same index, the whole length can be cut so.

@@ -8,6 +8,7 @@
 //! [`matmul`] for contractions with tiles. All of them get values from the elemental engine ([`eval`]). Kernels use gpu,
 //! scf, arith, math, memref and vector only and are the same for the same dispatch and numbers of the device.
 
+mod blocks;
 mod body;
 mod build;
 mod check;

@@ -16,6 +16,10 @@ pub struct Item<'c> {
     update: Option<O<'c>>,
 }
 impl Item<'_> {
+    /// Whether only a window of an argument's buffer is written.
+    pub fn is_update(&self) -> bool {
+        self.update.is_some()
+    }
     pub fn elements(&self) -> i64 {
         self.shape.iter().product()
     }

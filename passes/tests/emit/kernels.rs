@@ -76,6 +76,13 @@ impl Kernels {
     pub fn text(fixture: &str) -> String {
         Self::emit(fixture).emitted
     }
+    /// How many ops of this name a kernel has.
+    pub fn count(&self, name: &str, op: &str) -> usize {
+        let context = context::context();
+        let module = context::parse(&context, &self.emitted).expect("the kernels parse");
+        let kernel = find(body(&module), name).expect("the kernel");
+        walk(kernel).into_iter().filter(|o| zmlc_passes::ir::name(*o) == op).count()
+    }
     /// Runs kernel `name`. Every element of a result of its own must be written once, one in an argument's buffer at
     /// most once.
     pub fn run(&self, name: &str, inputs: &[Vec<Num>]) -> Vec<Vec<Num>> {

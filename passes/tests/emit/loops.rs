@@ -31,6 +31,17 @@ fn masks_broadcast_and_transpose() {
 }
 
 #[test]
+fn blocks_read_and_write_vectors() {
+    let a: Vec<f64> = (0..64 * 256).map(f64::from).collect();
+    let c: Vec<f64> = (0..64).map(|i| f64::from(i) * 0.5).collect();
+    let kernels = Kernels::emit(FIXTURE);
+    let out = kernels.run("transposed", &[floats(&a), floats(&c)]);
+    let expected: Vec<f64> = (0..2 * 128 * 64).map(|i| a[i % 64 * 256 + i / 64] + c[i % 64]).collect();
+    assert_eq!(out[0], floats(&expected));
+    assert_eq!(kernels.count("transposed", "memref.load") + kernels.count("transposed", "memref.store"), 0);
+}
+
+#[test]
 fn indices() {
     let out = Kernels::emit(FIXTURE).run("iota", &[]);
     assert_eq!(out[0], ints(&[0, 1, 2, 3, 4, 10, 11, 12, 13, 14, 20, 21, 22, 23, 24]));

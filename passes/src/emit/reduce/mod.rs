@@ -113,8 +113,9 @@ fn rows_of_group<'c>(
         let mut left: Vec<&Heavy> = heavy.iter().filter(|h| h.level == level).collect();
         while let Some(first) = left.first() {
             let extent = first.nest.reduction_extent();
+            let alike = (extent, first.by_body());
             let (now, later): (Vec<&Heavy>, Vec<&Heavy>) =
-                left.into_iter().partition(|h| h.nest.reduction_extent() == extent);
+                left.into_iter().partition(|h| (h.nest.reduction_extent(), h.by_body()) == alike);
             let partial = accumulate(em, b, plan, &place, &now, extent, cost(d));
             meet(em, b, frame, plan, &place, &now, &partial);
             left = later;
@@ -183,7 +184,9 @@ fn accumulate<'c>(
 ) -> Vec<V<'c>> {
     let across = plan.lanes_across() as usize;
     let along = plan.lanes_along();
-    let by_body = heavy.iter().any(|h| matches!(h.combiner, Combiner::Body));
+    // Those that the body itself joins start from their first elements.
+    let by_body = heavy.iter().any(|h| h.by_body());
+    let lane = em.ix.lane(along);
     let element = |em: &mut Em<'c>, h: &Heavy<'c>, k: Ix| -> Vec<Ix> {
         let index = em.ix.delinear(place.row, &h.extents());
         let mut loops = h.nest.loops_at(em, 0, &index);
@@ -204,10 +207,15 @@ fn accumulate<'c>(
                 }
             }
             Combiner::Body => {
-                let loops = element(em, h, place.part);
-                for x in em.body_inputs(b, &h.nest, &loops).into_iter().take(h.nest.outs.len()) {
-                    let x = x.expect("a combiner reads its inputs");
-                    init.extend(if x.len() == 1 { vec![x[0]; across] } else { x });
+                let k = em.ix.scale(place.part, along);
+                let k = em.ix.add(k, lane);
+                let loops = element(em, h, k);
+                let first: Vec<Lanes> = em.body_inputs(b, &h.nest, &loops).into_iter().flatten().collect();
+                if across > 1 {
+                    init.extend(first.into_iter().flat_map(|x| if x.len() == 1 { vec![x[0]; across] } else { x }));
+                } else {
+                    let first: Vec<V> = first.iter().map(|x| x[0]).collect();
+                    init.extend(em.chain(b, &h.nest, &loops, 1, &first));
                 }
             }
             Combiner::Serial => {
@@ -220,7 +228,6 @@ fn accumulate<'c>(
     // Where the first elements are in already, the next ones follow `parts` later.
     let shift = if by_body { plan.parts } else { 0 };
     let chunks = extent / along - shift;
-    let lane = em.ix.lane(along);
     for_chunks(
         em,
         b,
@@ -252,7 +259,7 @@ fn accumulate<'c>(
                         em.inline(b, &h.nest, loops, Some(&lanes))
                     } else {
                         let flat: Vec<V> = lanes.iter().map(|l| l[0]).collect();
-                        em.chain(b, &h.nest, loops, &flat).into_iter().map(|x| vec![x]).collect()
+                        em.chain(b, &h.nest, loops, 0, &flat).into_iter().map(|x| vec![x]).collect()
                     };
                 }
                 next.extend(lanes.into_iter().flatten());

@@ -61,6 +61,9 @@ pub fn heavy<'c>(d: &Dispatch<'c>) -> Vec<Heavy<'c>> {
 }
 
 impl Heavy<'_> {
+    pub fn by_body(&self) -> bool {
+        matches!(self.combiner, Combiner::Body)
+    }
     /// Extents of the results: one element a row.
     pub fn extents(&self) -> Vec<i64> {
         shape(result(self.nest.op, 0).r#type())
@@ -101,14 +104,14 @@ pub fn plan(d: &Dispatch, heavy: &[Heavy], items: &[Item], rows: i64, spec: &Dev
     let inputs = heavy.iter().flat_map(|h| h.nest.ins.iter()).filter(|v| is_tensor(v.r#type()));
     let widest = inputs.map(|v| elem_bytes(v.r#type())).max().unwrap_or(1);
     let serial = heavy.iter().any(|h| matches!(h.combiner, Combiner::Serial));
-    let by_body = heavy.iter().any(|h| matches!(h.combiner, Combiner::Body));
+    let by_body = heavy.iter().any(Heavy::by_body);
     let innermost = |n: &Nest| n.reduction_loops().last().map_or(1, |l| n.bounds[*l]);
     let fits = |lanes: i64| {
         lanes * cost(d) <= MOST_OPS
             && match along {
                 // Rows are cut into lanes only where nothing else hangs on a row.
                 Some(j) => tail == 1 && extents[j] % lanes == 0,
-                None => !by_body && heavy.iter().all(|h| innermost(&h.nest) % lanes == 0),
+                None => heavy.iter().all(|h| innermost(&h.nest) % lanes == 0),
             }
     };
     let mut lanes = i64::from(spec.vector_bytes) / widest;
@@ -123,7 +126,8 @@ pub fn plan(d: &Dispatch, heavy: &[Heavy], items: &[Item], rows: i64, spec: &Dev
     let least = heavy.iter().map(|h| h.nest.reduction_extent()).min().unwrap_or(1);
     let limit = power_below(match (serial, by_body) {
         (true, _) => 1,
-        (_, true) => least,
+        // Each part has a first chunk.
+        (_, true) => least / if along.is_some() { 1 } else { lanes },
         _ => i64::MAX,
     });
     let mut plan = Plan { rows, tail, parts: 1, owned: 1, across: false, lanes, shape: extents, along, subgroup: 0 };
