@@ -365,7 +365,7 @@ pub fn i64s(a: Attribute) -> Option<Vec<i64>> {
 }
 /// A string attribute's text.
 pub fn string(a: Attribute) -> Option<String> {
-    StringAttribute::try_from(a).ok().map(|s| s.value().to_string())
+    StringAttribute::try_from(a).ok().map(|s| unsafe { text(mlirStringAttrGetValue(s.to_raw())) }.to_string())
 }
 /// Elements of `array<i32: ...>`.
 pub fn i32s(a: Attribute) -> Option<Vec<i32>> {
