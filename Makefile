@@ -8,7 +8,7 @@ VENV = .venv
 # The software Vulkan device, if it is there, beside whatever the machine has.
 SHIMS = tools/llvm/mlir/lib/libMLIR-C.so
 
-.PHONY: help demo test build apt shims venv lint unit conformance clean
+.PHONY: help demo test build stub apt shims venv lint unit conformance clean
 
 help:
 	@echo "make demo         build zmlc, compile MNIST for vulkan, cuda and rocm, run it, show digits"
@@ -20,28 +20,35 @@ demo: build
 	target/release/zmlc build fixtures/mnist_mlp/model.toml --target vulkan,cuda,rocm -o target/demo
 	cargo run -q --release --example mnist -- target/demo/mnist_mlp.zml fixtures/mnist_mlp/test256.safetensors
 
-build: apt shims
+build: apt shims stub
 	cargo build -q --release -p zmlc
-	cargo build -q --profile stub -p zml-runtime --bin zml-run
 	cp target/stub/zml-run target/release/zml-run
 
-test: apt shims venv lint unit conformance
+# The runtime as it is shipped: small.
+stub: apt shims
+	cargo build -q --profile stub -p zml-runtime --bin zml-run
 
-lint:
+test: apt shims venv lint stub unit conformance
+
+lint: apt shims
 	cargo fmt --all --check
 	cargo clippy -q --workspace --all-targets -- -D warnings
 	@if cargo deny --version >/dev/null 2>&1; then cargo deny --offline check licenses bans sources; \
 	else echo "skipped: cargo-deny is not installed"; fi
 
-unit: build
+unit: apt shims venv stub
+	cargo build -q --workspace --all-targets
 	@if cargo nextest --version >/dev/null 2>&1; then \
 	  cargo nextest run --workspace --no-fail-fast && cargo test -q --workspace --doc; \
 	else cargo test --workspace --no-fail-fast; fi
 
-conformance: build
-	cargo run -q --release -p conformance -- fixtures/corpus --zmlc target/release/zmlc --zml-run target/release/zml-run
+# With the binaries of the tests; CORPUS is skipped, and said to be, if it is not there.
+CONFORMANCE = cargo run -q -p conformance -- --zmlc target/debug/zmlc --zml-run target/debug/zml-run
+conformance: apt shims
+	cargo build -q -p zmlc -p zml-runtime -p conformance
+	$(CONFORMANCE) fixtures/corpus
 	@if [ -d "$(CORPUS)" ]; then \
-	  cargo run -q --release -p conformance -- $(CORPUS) --zmlc target/release/zmlc --zml-run target/release/zml-run; \
+	  $(CONFORMANCE) "$(CORPUS)" --known tests/conformance/known.txt; \
 	else echo "skipped: no corpus at $(CORPUS)"; fi
 
 apt:
