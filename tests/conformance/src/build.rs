@@ -17,7 +17,7 @@ use std::{
 };
 
 /// Codes by which zmlc says that the program is right and that this compiler or target does not do it.
-const REFUSED: [&str; 3] = ["error[E0602]", "error[E0801]", "error[E0802]"];
+const REFUSED: [&str; 2] = ["error[E0602]", "error[E08"];
 
 pub struct Builder {
     pub zmlc: PathBuf,
