@@ -229,7 +229,21 @@ impl<'v> Take<'v> {
     /// Fields of `#stablehlo.name<...>`.
     pub fn fields(&mut self, name: &str, kind: &str) -> Fields {
         match self.required(name) {
-            Some(Attr::Struct(_, k, fields)) if k == kind => Fields(fields),
+            Some(Attr::Struct(_, k, fields)) if k == kind => {
+                let fits = |v: &i128| (0..=i128::from(i64::MAX)).contains(v);
+                let good = fields.iter().all(|(_, a)| match a {
+                    Attr::Int(v, _) => fits(v),
+                    Attr::Array(l) => l.iter().all(|a| matches!(a, Attr::Int(v, _) if fits(v))),
+                    Attr::Dense(_) => ints_of(a).is_some_and(|v| v.iter().all(|v| *v >= 0)),
+                    _ => true,
+                });
+                if !good {
+                    let m = format!("attribute `{name}` of `{}` has numbers that no dimension has", self.raw.name);
+                    self.error("E0401", name, m, "expected numbers from 0");
+                    return Fields(vec![]);
+                }
+                Fields(fields)
+            }
             Some(_) => {
                 self.wrong(name, &format!("`#stablehlo.{kind}<...>`"));
                 Fields(vec![])

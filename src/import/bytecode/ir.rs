@@ -178,6 +178,9 @@ impl<'a> Ir<'a> {
         }
         f.arg_attrs.resize(f.body.args.len(), vec![]);
         f.result_attrs.resize(f.result_types.len(), vec![]);
+        if f.name.is_empty() {
+            return b.damaged("a function without a name");
+        }
         if self.program.func(&f.name).is_some() {
             self.errors.push(Diagnostic::error(
                 "E0203",

@@ -2,9 +2,14 @@
 //! "StableHLO Bytecode". Every length in the file is checked before it is believed.
 
 mod bytes;
+mod encode;
 mod ir;
+mod lower;
 mod tables;
 pub(crate) mod vhlo;
+mod write;
+
+pub use write::write_artifact;
 
 use crate::{
     diag::{Diagnostic, Diagnostics, Source},
@@ -49,6 +54,9 @@ fn read_inner(file: &[u8]) -> Result<Program, Vec<Diagnostic>> {
     let mut ir = Ir::new(format, &tables, ops, properties);
     if let Err(e) = ir.read(need(4, "operations")?) {
         ir.errors.push(*e);
+    }
+    if ir.errors.is_empty() && ir.program.funcs.is_empty() {
+        ir.errors.push(Diagnostic::error("E0101", Span::NONE, "no function in the file"));
     }
     if ir.errors.is_empty() {
         check_calls(&ir.program, &mut ir.errors);

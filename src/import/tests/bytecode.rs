@@ -3,7 +3,7 @@
 mod common;
 
 use std::path::Path;
-use zmlc_import::{Diagnostics, Source, difference, print, read, resolve_calls, tree::Program};
+use zmlc_import::{Diagnostics, Source, difference, print, read, resolve_calls, tree::Program, write_artifact};
 
 fn try_load(path: &Path) -> Result<Program, Diagnostics> {
     read(Source::new(path.display().to_string(), std::fs::read(path).expect("readable")))
@@ -125,4 +125,32 @@ fn a_version_of_the_future_names_both() {
     bytes.push(0);
     let e = read(Source::new("new.mlirbc", bytes)).unwrap_err().to_string();
     assert!(e.contains("1.99.0") && e.contains("1.20.0") && e.contains("E0502"), "{e}");
+}
+
+#[test]
+fn what_is_written_is_read_back() {
+    let Some(corpus) = common::corpus() else { return };
+    let mut written = 0;
+    for dir in common::cases(&corpus) {
+        for file in ["program.mlir", "program.mlirbc"] {
+            let path = dir.join(file);
+            if !path.is_file() {
+                continue;
+            }
+            let p = load(&path);
+            match write_artifact(&p) {
+                Ok(bytes) => {
+                    let again =
+                        read(Source::new("written", bytes)).unwrap_or_else(|e| panic!("{}\n{e}", path.display()));
+                    assert_eq!(difference(&p, &again), None, "{}", path.display());
+                    written += 1;
+                }
+                // chlo has no stable form, nor have attributes of other dialects.
+                Err(list) => {
+                    assert!(list.iter().all(|d| d.message.contains("`chlo.")), "{}: {:?}", path.display(), list[0])
+                }
+            }
+        }
+    }
+    assert!(written > 120, "{written}");
 }

@@ -247,6 +247,9 @@ impl<'a> Parser<'a> {
         }
     }
     fn finish_func(&mut self, f: Func, name_span: Span) {
+        if f.name.is_empty() {
+            self.report(Diagnostic::error("E0301", name_span, "function without a name").label("expected a name"));
+        }
         if self.program.funcs.iter().any(|g| g.name == f.name) {
             self.report(
                 Diagnostic::error("E0203", name_span, format!("function `@{}` is defined twice", f.name))
