@@ -12,6 +12,7 @@ use zmlc_import::{Source, interp, read, tree};
 use zmlc_passes::{
     context,
     emit::Emit,
+    expand_special::ExpandSpecial,
     fuse::Fuse,
     ir::*,
     legalize::{self, ArgumentPlan, EntryPlan, ResultPlan, Role},
@@ -37,7 +38,8 @@ fn fused(p: &tree::Program) -> Result<String, String> {
     legalize::entry(&B::new(&c, body(&m)), p, &func, &plan(p))
         .map_err(|e| format!("legalize: {} of {}", e[0].op, e[0].dtype))?;
     let spec = super::kernels::spec();
-    pass::run(&c, &mut m, &[&Simplify, &Fuse], Env { spec: Some(&spec) }, Run::default()).map_err(|e| e.to_string())?;
+    pass::run(&c, &mut m, &[&ExpandSpecial, &Simplify, &Fuse], Env { spec: Some(&spec) }, Run::default())
+        .map_err(|e| e.to_string())?;
     Ok(context::print(&m))
 }
 /// Runs `p` in the simulator and compares with the interpreter.
@@ -149,9 +151,9 @@ fn compare(got: &Tensor, expected: &Tensor, dtype: DType) -> Result<(), String> 
 fn load(path: &Path) -> tree::Program {
     let bytes = std::fs::read(path).expect("readable");
     let source = Source::new(path.display().to_string(), bytes);
-    let mut p = read(source).unwrap_or_else(|e| panic!("{}\n{e}", path.display()));
-    zmlc_import::fold(&mut p);
-    p
+    let p = read(source).unwrap_or_else(|e| panic!("{}\n{e}", path.display()));
+    let main = p.main().expect("main").name.clone();
+    zmlc_import::prepare(p, &main, None).unwrap_or_else(|e| panic!("{}: {e:?}", path.display()))
 }
 
 /// The corpus folder, as in the tests of the importer: `ZMLC_CORPUS` or `../shared/corpus` beside the workspace.
@@ -189,6 +191,8 @@ fn tensor_programs() {
             "big_constants",
             "bool_int_constants",
             "broadcast_transpose_reshape",
+            "chlo_special",
+            "complex_math",
             "composite_attr",
             "convert_matrix",
             "cumulative",
@@ -196,22 +200,30 @@ fn tensor_programs() {
             "donated_update",
             "dot_general_forms",
             "dynamic_slice_update",
+            "f16_bf16_mix",
             "float64_math",
             "float8_convert_dot",
+            "gather_forms",
             "int4_matmul",
             "int8_dot_requant",
+            "int64_uint64",
             "int_arith",
+            "layernorm_softmax_gelu",
             "pad_concat_slice",
             "predicates",
             "private_calls",
             "raw_dense_resource",
             "raw_dot_algorithm",
+            "raw_dynamic_ops_static",
             "raw_gather_batching",
             "raw_map_reduce_multi",
             "raw_splat_and_hex",
             "reduce_variety",
             "reduce_window_forms",
             "remat_barrier",
+            "scatter_forms",
+            "sort_multi",
+            "threefry_uniform_normal",
             "uint4_shift",
             "unary_math",
             "zero_size_and_rank0",
@@ -238,6 +250,12 @@ fn large_models_emit() {
             "tinyllama_f32_decode",
             "llama1b_decode_kv2048_bf16",
             "llama1b_prefill512_bf16",
+            "minilm_b4_s64",
+            "select_and_scatter",
+            "top_k",
+            "train_step_mlp",
+            "unet_micro",
+            "vit_tiny_patch16_b1",
         ],
         false,
     );

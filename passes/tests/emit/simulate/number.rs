@@ -4,6 +4,11 @@ use half::{bf16, f16};
 use melior::ir::{Attribute, Type, attribute::IntegerAttribute};
 use zmlc_passes::ir::*;
 
+unsafe extern "C" {
+    fn erf(x: f64) -> f64;
+    fn erfc(x: f64) -> f64;
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub enum Num {
     Int(i64),
@@ -199,6 +204,16 @@ pub fn unary(op: &str, t: Type, a: &Num) -> Option<Num> {
             "math.tan" => x.tan(),
             "math.atan" => x.atan(),
             "math.cbrt" => x.cbrt(),
+            "math.cosh" => x.cosh(),
+            "math.sinh" => x.sinh(),
+            "math.asin" => x.asin(),
+            "math.acos" => x.acos(),
+            "math.asinh" => x.asinh(),
+            "math.acosh" => x.acosh(),
+            "math.atanh" => x.atanh(),
+            // Sound: functions of the C library without a condition.
+            "math.erf" => unsafe { erf(x) },
+            "math.erfc" => unsafe { erfc(x) },
             _ => return None,
         },
         t,
