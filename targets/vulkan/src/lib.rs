@@ -26,7 +26,8 @@ use zmlc_passes::{
 
 pub struct Vulkan;
 
-const SPECS: [&str; 1] = [include_str!("../specs/vulkan1.3.toml")];
+/// The best first: those for one maker's devices, then the portable one.
+const SPECS: [&str; 2] = [include_str!("../specs/vulkan1.3-nvidia.toml"), include_str!("../specs/vulkan1.3.toml")];
 
 impl Target for Vulkan {
     fn name(&self) -> &'static str {

@@ -301,9 +301,9 @@ fn components<'c>(b: &B<'c>, word: V<'c>) -> Lanes<'c> {
 fn offset<'c>(b: &B<'c>, index: V<'c>, by: i64) -> V<'c> {
     if by == 0 { index } else { b.addi(index, b.cidx(by)) }
 }
-/// `index / by` for an index that is a multiple of it: taken out of products and sums where that is plain.
+/// `index / by` for an index that is a multiple of `by`, a power of two: taken out of products and sums where that is plain.
 fn quotient<'c>(b: &B<'c>, index: V<'c>, by: i64) -> V<'c> {
-    divide(b, index, by).unwrap_or_else(|| b.same("arith.divui", &[index, b.cidx(by)]))
+    divide(b, index, by).unwrap_or_else(|| b.same("arith.shrui", &[index, b.cidx(i64::from(by.ilog2()))]))
 }
 fn divide<'c>(b: &B<'c>, index: V<'c>, by: i64) -> Option<V<'c>> {
     if by == 1 {

@@ -414,3 +414,14 @@ fn loops_of_zero_rounds_keep_their_initial_values() {
     let want = [32.0, 32.0, 24.0, 16.0, 15.0, 16.0, 17.0, 18.0f32];
     assert_eq!(unpack::<f32>(&got[1]), want);
 }
+
+#[test]
+fn atomics() {
+    let built = build(&fixture("spirv/atomics.mlir"), &spec()).expect("builds");
+    // 64 threads in 4 bins: counts, and the largest of each.
+    let x: Vec<i32> = (0..64).map(|i| (i * 37) % 64 - 20).collect();
+    let Some(got) = run(&built, 0, &[pack(&x), pack(&[100i32, 0, 0, 0]), pack(&[i32::MIN; 4])], &[]) else { return };
+    assert_eq!(unpack::<i32>(&got[1]), [116, 16, 16, 16]);
+    let largest = |bin: usize| x.iter().skip(bin).step_by(4).copied().max().expect("16");
+    assert_eq!(unpack::<i32>(&got[2]), [largest(0), largest(1), largest(2), largest(3)]);
+}

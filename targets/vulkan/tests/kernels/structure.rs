@@ -55,6 +55,18 @@ fn profiles_are_valid_and_the_defaults_among_them() {
 }
 
 #[test]
+fn float_controls_are_those_that_the_profile_requires() {
+    let nvidia = Vulkan.specs().into_iter().find(|s| s.name == "vulkan1.3-nvidia").expect("it is there");
+    let built = build(&fixture("kernels/shuffle_max.mlir"), &nvidia).expect("builds");
+    let modes: Vec<_> = built.text(0).lines().filter(|l| l.contains("Preserve 32")).map(str::to_string).collect();
+    assert_eq!(modes.len(), 2, "{modes:?}");
+    let requires = Vulkan.requires(&nvidia, &built.binaries);
+    let least = |name: &str| requires.limits.iter().find(|l| l.0 == name).map(|l| l.1);
+    assert_eq!(least("subgroupSupportedOperations"), Some(0x10));
+    assert_eq!((least("shaderDenormPreserveFloat32"), least("shaderDenormPreserveFloat16")), (Some(1), None));
+    assert_eq!(least("subgroupSize"), Some(32));
+}
+#[test]
 fn values() {
     let built = build(&fixture("spirv_values/bf16.mlir"), &spec()).expect("builds");
     insta::with_settings!({snapshot_path => "../../../../snapshots/spirv_values", prepend_module_to_snapshot => false, omit_expression => true}, {

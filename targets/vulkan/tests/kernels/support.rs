@@ -10,6 +10,7 @@ use zmlc_passes::{
     assign_descriptors::AssignDescriptors,
     context,
     emit::Emit,
+    expand_math::ExpandMath,
     kernels,
     pass::{self, Env, Pass, PassError},
     spec::DeviceSpec,
@@ -25,8 +26,9 @@ pub fn fixture(path: &str) -> String {
     let path = root().join("fixtures").join(path);
     std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
+/// The portable profile.
 pub fn spec() -> DeviceSpec {
-    Vulkan.specs().remove(0)
+    Vulkan.specs().into_iter().find(|s| s.name == "vulkan1.3").expect("it is there")
 }
 
 /// The portable profile with subgroups of a known size and shuffles.
@@ -62,7 +64,7 @@ pub fn build_without(text: &str, spec: &DeviceSpec, without: &[&str]) -> Result<
     let mut module = context::parse(&c, text)?;
     let grids = grids(text);
     let mut passes: Vec<&dyn Pass> = if text.contains("zml.dispatch") { vec![&Emit] } else { vec![] };
-    passes.extend([&WidenPredicates as &dyn Pass, &AssignDescriptors]);
+    passes.extend([&WidenPredicates as &dyn Pass, &ExpandMath, &AssignDescriptors]);
     passes.extend(Vulkan.passes());
     let mut stages = vec![];
     let mut observe = |name, m: &melior::ir::Module| stages.push((name, context::print(m)));
