@@ -3,6 +3,7 @@
 //! Before: `gpu.func @k(%a: memref<Nxf32> {zml.access = "read"}, %r: memref<Nxf32> {zml.access = "write"}, %n: i32)`.
 //! After: each buffer also carries `llvm.noalias`, `llvm.align = 16`, and `llvm.readonly` if it is only read; the
 //! conversion to the llvm dialect hands these to LLVM, which is what makes 16-byte loads through the read-only cache.
+//! `zml.grid` becomes `known_grid_size` too: with bounds on block ids LLVM computes most indices in 32 bits.
 //! The pass ends by recording the kernels for the host ([`kernels::record`]).
 //! `noalias` holds because plan gives a result that shares memory with an argument one binding for both.
 //!
@@ -12,6 +13,7 @@
 //! 3. `zml.grid`, if there, is within the profile's `max-grid`
 //! 4. workgroup memory is within the profile's `shared-bytes`
 //! 5. every buffer's element type is one that the profile stores
+//! 6. every other value's element type is f32, an integer, or one that the profile stores or computes
 //!
 //! It knows no target: the two that share it differ from here on.
 
@@ -49,6 +51,9 @@ impl Pass for KernelAbi {
                 .map(|(t, given)| if t.is_mem_ref() { buffer(&b, kernel, given) } else { Ok(b.dict(&[])) })
                 .collect::<Result<Vec<_>, _>>()?;
             rewrite::set_attr(kernel, "arg_attrs", b.array(&attributes));
+            if let Some(grid) = attr(kernel, "zml.grid") {
+                rewrite::set_attr(kernel, "known_grid_size", grid);
+            }
         }
         kernels::record(&B::new(context, body(module)), module)
     }
@@ -118,6 +123,13 @@ fn check(kernel: O, spec: &DeviceSpec) -> Result<(), PassError> {
         let read_only = access(given).as_deref() == Some("read");
         if !has("zml.access") || !has("llvm.noalias") || !has("llvm.align") || has("llvm.readonly") != read_only {
             return Err(bug(kernel, &format!("buffer {i} lacks what kernel-abi puts on it")));
+        }
+    }
+    for v in walk(kernel).into_iter().flat_map(results) {
+        let element = elem(v.r#type());
+        let named = element.to_string();
+        if is_float(element) && named != "f32" && !spec.stores(&named) && !spec.computes(&named) {
+            return Err(unsupported(spec, &format!("values of {named}")));
         }
     }
     let extents = |key| i32s_attr(kernel, key).filter(|x| x.len() == 3 && x.iter().all(|d| *d > 0));

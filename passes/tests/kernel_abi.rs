@@ -72,9 +72,13 @@ fn each_invariant_is_checked() {
     }
     let mut module = context::parse(&c, &fixture("bad_access")).unwrap();
     assert!(matches!(KernelAbi.run(&c, &mut module, env), Err(PassError::Bug(m)) if m.contains("no zml.access")));
-    let module = context::parse(&c, &fixture("refused_type")).unwrap();
-    match KernelAbi.verify(&c, &module, env) {
-        Err(PassError::Unsupported { what, .. }) => assert_eq!(what, "test has no buffers of f8E4M3FN"),
-        other => panic!("{other:?}"),
+    for (name, says) in
+        [("refused_type", "test has no buffers of f8E4M3FN"), ("refused_value", "test has no values of f8E5M2")]
+    {
+        let module = context::parse(&c, &fixture(name)).unwrap();
+        match KernelAbi.verify(&c, &module, env) {
+            Err(PassError::Unsupported { what, .. }) => assert_eq!(what, says),
+            other => panic!("{name}: {other:?}"),
+        }
     }
 }
