@@ -20,7 +20,7 @@ pub mod tree;
 mod unbuild;
 mod verify;
 
-pub use bytecode::write_artifact;
+pub use bytecode::{PORTABLE_VERSION, write_artifact};
 pub use diag::{Diagnostic, Diagnostics, Severity, Source};
 pub use fold::fold;
 pub use known::resolve_calls;

@@ -60,8 +60,8 @@ impl Table {
 pub(super) struct NoForm(pub String);
 pub(super) type R<T> = Result<T, NoForm>;
 
-#[derive(Default)]
 pub(super) struct Encoder {
+    version: (u32, u32),
     strings: Vec<Vec<u8>>,
     string_index: HashMap<Vec<u8>, u64>,
     attrs: Table,
@@ -69,6 +69,39 @@ pub(super) struct Encoder {
 }
 
 impl Encoder {
+    pub fn new(version: (u32, u32)) -> Self {
+        Encoder {
+            version,
+            strings: vec![],
+            string_index: HashMap::new(),
+            attrs: Table::default(),
+            types: Table::default(),
+        }
+    }
+    /// Layouts: their elements are of type `index`.
+    pub fn layouts(&mut self, list: &[Attr]) -> R<u64> {
+        let element = self.ty(&Type::Other("index".into()))?;
+        let mut b = vec![];
+        varint(&mut b, 1);
+        varint(&mut b, list.len() as u64);
+        for a in list {
+            let Attr::Dense(l) = a else { return Err(NoForm("a layout that is no tensor".into())) };
+            let mut t = vec![];
+            varint(&mut t, 20);
+            varint(&mut t, 1);
+            signed(&mut t, l.elements() as i64);
+            varint(&mut t, element);
+            let t = self.types.intern(Dialect::Vhlo, true, t);
+            let mut e = vec![];
+            varint(&mut e, 15);
+            varint(&mut e, t);
+            varint(&mut e, l.data.len() as u64);
+            e.extend_from_slice(&l.data);
+            let e = self.attrs.intern(Dialect::Vhlo, true, e);
+            varint(&mut b, e);
+        }
+        Ok(self.attrs.intern(Dialect::Vhlo, true, b))
+    }
     pub fn string(&mut self, s: &str) -> u64 {
         if let Some(i) = self.string_index.get(s.as_bytes()) {
             return *i;
@@ -370,7 +403,8 @@ impl Encoder {
                     varint(&mut b, 1);
                     varint(&mut b, part);
                 } else {
-                    varint(&mut b, lower::type_code(s).ok_or_else(|| NoForm(format!("the type {s}")))?);
+                    let code = lower::type_code(s).filter(|_| lower::type_since(s) <= self.version);
+                    varint(&mut b, code.ok_or_else(|| NoForm(format!("the type {s}")))?);
                 }
             }
         }

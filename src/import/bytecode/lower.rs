@@ -60,12 +60,27 @@ pub(crate) fn type_code(name: &str) -> Option<u64> {
     TYPES.iter().find(|t| t.0 == name).map(|t| t.1)
 }
 
-/// The op of the newest version by its name in StableHLO.
-pub(crate) fn newest(short: &str) -> Option<&'static str> {
-    OPS.iter()
-        .filter(|o| !o.1.contains('-'))
-        .map(|o| o.0)
-        .find(|n| n.rsplit_once("_v").is_some_and(|(s, _)| s == short))
+/// The op of a version by its name in StableHLO.
+pub(crate) fn op_of(short: &str, version: (u32, u32)) -> Option<&'static str> {
+    let number = |s: &str| -> (u32, u32) {
+        let (a, b) = s.split_once('.').unwrap_or((s, "0"));
+        (a.parse().unwrap_or(0), b.parse().unwrap_or(0))
+    };
+    let has = |range: &str| match range.split_once('-') {
+        Some((from, to)) => (number(from)..=number(to)).contains(&version),
+        None => number(range) <= version,
+    };
+    OPS.iter().find(|o| has(o.1) && o.0.rsplit_once("_v").is_some_and(|(s, _)| s == short)).map(|o| o.0)
+}
+
+/// The version that brought a type, if it was not there from the start.
+pub(crate) fn type_since(name: &str) -> (u32, u32) {
+    match name {
+        "i2" | "ui2" => (1, 2),
+        "f8E4M3" | "f8E3M4" => (1, 7),
+        "f4E2M1FN" | "f6E2M3FN" | "f6E3M2FN" | "f8E8M0FNU" => (1, 8),
+        _ => (0, 9),
+    }
 }
 
 fn ints(v: &[i64]) -> Attr {

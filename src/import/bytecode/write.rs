@@ -13,19 +13,35 @@ use crate::{
 };
 use std::collections::HashMap;
 
-/// The program as a portable artifact. Fails if something in it has no stable form: ops of chlo, attributes of other
-/// dialects' own kinds.
-pub fn write_artifact(p: &Program) -> Result<Vec<u8>, Vec<Diagnostic>> {
-    let mut w =
-        Writer { e: Encoder::default(), ops: vec![], op_index: HashMap::new(), properties: vec![], errors: vec![] };
+/// The version that every reader of the last years takes.
+pub const PORTABLE_VERSION: (u32, u32) = (1, 10);
+
+/// The program as a portable artifact of a version from 1.0 to the newest. Fails if something in it has no stable form in
+/// that version: ops of chlo, attributes of other dialects' own kinds, newer ops and types.
+pub fn write_artifact(p: &Program, version: (u32, u32)) -> Result<Vec<u8>, Vec<Diagnostic>> {
+    let (a, b, _) = vhlo::NEWEST;
+    if !((1, 0)..=(a, b)).contains(&version) {
+        let m = format!("cannot write StableHLO {}.{}", version.0, version.1);
+        return Err(vec![
+            Diagnostic::error("E0502", Span::NONE, m).hint(format!("versions 1.0 to {a}.{b} are written")),
+        ]);
+    }
+    let mut w = Writer {
+        version,
+        e: Encoder::new(version),
+        ops: vec![],
+        op_index: HashMap::new(),
+        properties: vec![],
+        errors: vec![],
+    };
     let ir = w.module(p);
     if !w.errors.is_empty() {
         return Err(w.errors);
     }
-    let (a, b, c) = vhlo::NEWEST;
+    let (a, b) = version;
     let mut out = MAGIC.to_vec();
     varint(&mut out, FORMAT);
-    out.extend_from_slice(format!("StableHLO_v{a}.{b}.{c}\0").as_bytes());
+    out.extend_from_slice(format!("StableHLO_v{a}.{b}.0\0").as_bytes());
     // Dialects first: their names are strings too.
     let dialects = w.dialects();
     let (data, offsets) = w.e.table_sections(|d| match d {
@@ -52,6 +68,7 @@ fn section(out: &mut Vec<u8>, id: u8, content: &[u8]) {
 }
 
 struct Writer {
+    version: (u32, u32),
     e: Encoder,
     /// Dialect and name, in the order of their numbers.
     ops: Vec<(Dialect, String)>,
@@ -106,10 +123,13 @@ impl Writer {
     }
 
     /// Numbers attributes as an op's properties.
-    fn property_list(&mut self, list: &[Attr]) -> R<u64> {
+    fn property_list(&mut self, list: &[(&str, Attr)]) -> R<u64> {
         let mut b = vec![];
-        for a in list {
-            let i = self.e.attr(a)?;
+        for (name, a) in list {
+            let i = match a {
+                Attr::Array(l) if crate::print::is_layouts(name) => self.e.layouts(l)?,
+                _ => self.e.attr(a)?,
+            };
             varint(&mut b, i);
         }
         self.properties.push(b);
@@ -167,11 +187,11 @@ impl Writer {
             Attr::Array(if plain { vec![] } else { l.iter().cloned().map(Attr::Dict).collect() })
         };
         let list = [
-            dicts(&f.arg_attrs),
-            Attr::Type(Type::Function(inputs, f.result_types.clone())),
-            dicts(&f.result_attrs),
-            Attr::Str(f.name.clone()),
-            Attr::Str(if f.public { "public".into() } else { "private".into() }),
+            ("arg_attrs", dicts(&f.arg_attrs)),
+            ("function_type", Attr::Type(Type::Function(inputs, f.result_types.clone()))),
+            ("res_attrs", dicts(&f.result_attrs)),
+            ("sym_name", Attr::Str(f.name.clone())),
+            ("sym_visibility", Attr::Str(if f.public { "public".into() } else { "private".into() })),
         ];
         let name = self.op_name(Dialect::Vhlo, "func_v1");
         let loc = self.e.unknown_loc();
@@ -257,17 +277,29 @@ impl Writer {
             _ if full == "func.call" => "call",
             _ => return Err(NoForm(format!("`{full}`"))),
         };
-        let Some(name) = lower::newest(short) else { return Err(NoForm(format!("`{full}`"))) };
+        let Some(name) = lower::op_of(short, self.version) else {
+            return Err(NoForm(format!("`{full}`")));
+        };
         let mut attrs = unbuild::attrs(op);
         lower::from_stablehlo(short, &mut attrs);
         let wanted = vhlo::properties(name).unwrap_or_default();
         let mut list = vec![];
         for w in &wanted {
             let own = attrs.iter().position(|(n, _)| n == w).map(|i| attrs.remove(i).1);
-            list.push(
-                own.or_else(|| lower::default(short, w)).ok_or_else(|| NoForm(format!("`{full}` without `{w}`")))?,
-            );
+            let a =
+                own.or_else(|| lower::default(short, w)).ok_or_else(|| NoForm(format!("`{full}` without `{w}`")))?;
+            list.push((*w, a));
         }
+        // What an older op has no property for may only be what it means anyway.
+        for (n, a) in &attrs {
+            let same = |o: &&(&str, &str, &str)| o.0.rsplit_once("_v").is_some_and(|(s, _)| s == short);
+            let known = vhlo::OPS.iter().filter(same).any(|o| o.2.split(' ').any(|p| p == n));
+            let empty = matches!(a, Attr::Ints(_, v) if v.is_empty());
+            if known && !empty {
+                return Err(NoForm(format!("`{n}` of `{full}`")));
+            }
+        }
+        attrs.retain(|(_, a)| !matches!(a, Attr::Ints(_, v) if v.is_empty()));
         let loc = match &op.loc {
             Loc::Unknown => self.e.unknown_loc(),
             l => match l.name() {

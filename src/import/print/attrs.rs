@@ -102,12 +102,26 @@ pub(crate) fn write_dict(out: &mut String, d: &Attrs) {
     out.push('{');
     separated(out, d, |out, (n, a)| {
         write_name(out, n);
-        if *a != Attr::Unit {
-            out.push_str(" = ");
-            write_attr(out, a);
+        match a {
+            Attr::Unit => {}
+            Attr::Array(list) if is_layouts(n) => {
+                // Layouts are tensors of `index`, which the tree has as 64-bit integers.
+                out.push_str(" = [");
+                separated(out, list, |out, x| out.push_str(&attr(x).replace("xi64>", "xindex>")));
+                out.push(']');
+            }
+            _ => {
+                out.push_str(" = ");
+                write_attr(out, a);
+            }
         }
     });
     out.push('}');
+}
+
+/// Attributes of custom calls whose elements are layouts.
+pub(crate) fn is_layouts(name: &str) -> bool {
+    matches!(name, "operand_layouts" | "result_layouts" | "result_tilings")
 }
 
 fn is_bare(s: &str) -> bool {
@@ -203,18 +217,13 @@ pub(crate) fn write_dense(out: &mut String, l: &Literal) {
     if n == 0 {
     } else if l.splat {
         write_element(out, l.ty.dtype, l.element(0));
-    } else if n > MOST_LISTED {
+    } else if n > MOST_LISTED && l.ty.dtype != DType::I1 {
+        // Predicates are always listed: readers differ on whether eight of them share a byte.
         out.push_str("\"0x");
-        let packed: Vec<u8>;
-        let data = if l.ty.dtype == DType::I1 {
-            packed = l.data.chunks(8).map(|c| c.iter().rev().fold(0, |x, b| x << 1 | b)).collect();
-            &packed[..]
-        } else {
-            &l.data
-        };
+        let data = &l.data;
         out.reserve(data.len() * 2);
         const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-        for b in data {
+        for b in data.iter() {
             out.push(DIGITS[usize::from(b >> 4)] as char);
             out.push(DIGITS[usize::from(b & 15)] as char);
         }

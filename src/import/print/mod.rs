@@ -5,7 +5,7 @@ mod attrs;
 mod ops;
 mod types;
 
-pub(crate) use attrs::attr;
+pub(crate) use attrs::{attr, is_layouts};
 pub(crate) use types::{tensor, ty, write_types};
 
 use crate::tree::{Attrs, Block, Func, Program, ValueId};

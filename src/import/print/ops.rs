@@ -65,7 +65,8 @@ impl<'a> Printer<'a> {
         let mut attrs = unbuild::attrs(op);
         match &op.kind {
             OpKind::Call { callee } => {
-                out.push_str("call ");
+                // Inside of regions of other ops, `func` is not the dialect that goes without saying.
+                out.push_str(if self.indent > 2 { "func.call " } else { "call " });
                 write_symbol(out, callee);
                 out.push('(');
                 self.names_of(out, &op.operands);

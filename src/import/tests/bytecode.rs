@@ -3,7 +3,9 @@
 mod common;
 
 use std::path::Path;
-use zmlc_import::{Diagnostics, Source, difference, print, read, resolve_calls, tree::Program, write_artifact};
+use zmlc_import::{
+    Diagnostics, PORTABLE_VERSION, Source, difference, print, read, resolve_calls, tree::Program, write_artifact,
+};
 
 fn try_load(path: &Path) -> Result<Program, Diagnostics> {
     read(Source::new(path.display().to_string(), std::fs::read(path).expect("readable")))
@@ -138,16 +140,21 @@ fn what_is_written_is_read_back() {
                 continue;
             }
             let p = load(&path);
-            match write_artifact(&p) {
+            match write_artifact(&p, (1, 20)) {
                 Ok(bytes) => {
                     let again =
                         read(Source::new("written", bytes)).unwrap_or_else(|e| panic!("{}\n{e}", path.display()));
                     assert_eq!(difference(&p, &again), None, "{}", path.display());
+                    if let Ok(older) = write_artifact(&p, PORTABLE_VERSION) {
+                        let again =
+                            read(Source::new("older", older)).unwrap_or_else(|e| panic!("{}\n{e}", path.display()));
+                        assert_eq!(difference(&p, &again), None, "{}", path.display());
+                    }
                     written += 1;
                 }
                 // chlo has no stable form, nor have attributes of other dialects.
                 Err(list) => {
-                    assert!(list.iter().all(|d| d.message.contains("`chlo.")), "{}: {:?}", path.display(), list[0])
+                    assert!(list.iter().all(|d| d.message.contains("`chlo.")), "{}: {:?}", path.display(), list[0]);
                 }
             }
         }
