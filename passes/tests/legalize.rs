@@ -36,6 +36,7 @@ const SHOWN: &[&str] = &[
     "sort",
     "scatter",
     "select_and_scatter",
+    "batch_norm",
 ];
 
 fn check(name: &str, special: bool) {
@@ -114,6 +115,10 @@ families! {
     sort;
     scatter;
     select_and_scatter;
+    batch_norm;
+    random;
+    fft;
+    linear_algebra;
 }
 
 /// Names, roles and the places of ops in the source come through.

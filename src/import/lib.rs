@@ -29,4 +29,5 @@ pub use print::print;
 pub use read::read;
 pub use same::{difference, same};
 pub use specialise::{DynamicDim, dynamic_dims, specialise};
+pub use unbuild::name as op_name;
 pub use verify::verify;

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// The full name of an op, `stablehlo.add`.
-pub(crate) fn name(k: &OpKind) -> String {
+pub fn name(k: &OpKind) -> String {
     let short = match k {
         OpKind::Unary(u) => UNARY.iter().find(|x| x.0 == *u).expect("every unary op is in the table").1,
         OpKind::Binary(b) => BINARY.iter().find(|x| x.0 == *b).expect("every binary op is in the table").1,

@@ -2,17 +2,18 @@
 //! themselves are in a file for each family.
 
 use super::{
-    bitcast, contract, control, data, elementwise,
+    batch_norm, bitcast, contract, control, data, elementwise,
     error::{LegalizeError, Refusal, dtypes},
-    index,
-    names::{full_name, short_name},
-    pad, reduce, shape, special,
+    fft, index, pad, reduce, rng, shape, solve, special,
     value::{Val, extents, is_scalar, location, part_types, scalar_literal, zeros},
     window,
 };
 use crate::ir::{B, V};
 use std::collections::HashMap;
-use zmlc_import::tree::{Block, DType, Func, Op, OpKind, Program, TensorType, Type, ValueId};
+use zmlc_import::{
+    op_name,
+    tree::{Block, DType, Func, Op, OpKind, Program, TensorType, Type, ValueId},
+};
 
 /// Calls nest no deeper than this.
 const MAX_DEPTH: usize = 64;
@@ -105,7 +106,7 @@ impl<'p, 'c> Lower<'p, 'c> {
     }
     fn op(&mut self, frame: &mut Frame<'p, 'c>, b: &B<'c>, op: &'p Op) {
         let b = b.with_loc(location(b, &op.loc));
-        let b = if frame.scalar { b } else { b.labelled(short_name(&op.kind)) };
+        let b = if frame.scalar { b } else { b.labelled(label(&op_name(&op.kind))) };
         let lowered = check_types(frame, op).and_then(|()| {
             let mut cx = Cx { lower: self, frame, b, op };
             if empty_results(&cx) { Ok(empties(&cx)) } else { lower_op(&mut cx) }
@@ -120,7 +121,7 @@ impl<'p, 'c> Lower<'p, 'c> {
     }
     fn report(&mut self, frame: &Frame, op: &Op, r: &Refusal) {
         let types = op.operands.iter().chain(&op.results).map(|id| frame.func.ty(*id));
-        let (name, dtype) = (full_name(&op.kind), dtypes(types));
+        let (name, dtype) = (op_name(&op.kind), dtypes(types));
         let e = LegalizeError {
             code: r.code,
             message: format!("`{name}` ({dtype}): {}", r.why),
@@ -155,6 +156,10 @@ impl<'p, 'c> Lower<'p, 'c> {
     }
 }
 
+/// `dot_general` of `stablehlo.dot_general`.
+fn label(name: &str) -> &str {
+    name.split_once('.').map_or(name, |(_, short)| short)
+}
 /// Static shapes and no quantised types from here on.
 fn check_types(frame: &Frame, op: &Op) -> Result<(), Refusal> {
     fn check(t: &Type) -> Result<(), Refusal> {
@@ -238,6 +243,19 @@ fn lower_op<'c>(cx: &mut Cx<'_, '_, 'c>) -> Result<Vec<Val<'c>>, Refusal> {
         OpKind::Scatter { dims, unique_indices, .. } => return special::scatter(cx, dims, *unique_indices),
         OpKind::SelectAndScatter { .. } => return special::select_and_scatter(cx),
         OpKind::Chlo(name) if name == "top_k" => return special::top_k(cx),
+        OpKind::BatchNormInference { epsilon, feature_index } => {
+            return Ok(batch_norm::inference(cx, *epsilon, *feature_index));
+        }
+        OpKind::BatchNormTraining { epsilon, feature_index } => {
+            return Ok(batch_norm::training(cx, *epsilon, *feature_index));
+        }
+        OpKind::BatchNormGrad { epsilon, feature_index } => return Ok(batch_norm::grad(cx, *epsilon, *feature_index)),
+        OpKind::RngBitGenerator { algorithm } => return rng::bit_generator(cx, algorithm),
+        OpKind::Fft { kind, length } => fft::lower(cx, kind, length)?,
+        OpKind::Cholesky { lower } => solve::cholesky(cx, *lower)?,
+        OpKind::TriangularSolve { left_side, lower, unit_diagonal, transpose_a } => {
+            solve::triangular(cx, *left_side, *lower, *unit_diagonal, transpose_a)?
+        }
         OpKind::Map { .. } => elementwise::map_region(cx)?,
         OpKind::Reduce { dims } => return reduce::reduce(cx, dims),
         kind => return lower_either(cx, kind),

@@ -4,19 +4,22 @@
 //!
 //! It decides nothing about kernels and improves nothing: `simplify` folds copies, `fuse` groups.
 
+mod batch_norm;
 mod bitcast;
 mod contract;
 mod control;
 mod data;
 mod elementwise;
 mod error;
+mod fft;
 mod index;
 mod lower;
-mod names;
 mod pad;
 mod reduce;
+mod rng;
 mod scalar;
 mod shape;
+mod solve;
 mod special;
 mod value;
 mod window;

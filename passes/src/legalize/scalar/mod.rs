@@ -15,17 +15,18 @@ mod special;
 
 pub(super) use chlo::{apply as chlo_op, is_elementwise as is_chlo};
 pub(super) use convert::{bits_of, convert, of_bits, reduce_precision};
+pub(super) use real::Real;
 
 use super::{error::Refusal, value::Val};
 use crate::ir::{B, V};
 use zmlc_import::tree::{BinaryOp, CompareType, DType, Direction, UnaryOp};
 
 /// Element type that arithmetic on `d` is done in.
-fn wide(d: DType) -> DType {
+pub(super) fn wide(d: DType) -> DType {
     if d.is_float() && d.bits() < 32 { DType::F32 } else { d }
 }
 /// A float in the type that arithmetic is done in.
-fn widen<'c>(b: &B<'c>, d: DType, x: V<'c>) -> V<'c> {
+pub(super) fn widen<'c>(b: &B<'c>, d: DType, x: V<'c>) -> V<'c> {
     match d {
         DType::F16 | DType::BF16 => b.op1("arith.extf", &[x], b.f32(), &[]),
         d if wide(d) != d => small_float::decode(b, d, x),
@@ -33,7 +34,7 @@ fn widen<'c>(b: &B<'c>, d: DType, x: V<'c>) -> V<'c> {
     }
 }
 /// Back to the element type, rounded to nearest even.
-fn narrow<'c>(b: &B<'c>, d: DType, x: V<'c>) -> V<'c> {
+pub(super) fn narrow<'c>(b: &B<'c>, d: DType, x: V<'c>) -> V<'c> {
     match d {
         DType::F16 | DType::BF16 => b.op1("arith.truncf", &[x], super::value::element(b, d), &[]),
         d if wide(d) != d => small_float::encode(b, d, x),

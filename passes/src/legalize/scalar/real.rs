@@ -4,7 +4,7 @@ use crate::ir::{B, V};
 use melior::ir::Type;
 
 #[derive(Clone, Copy)]
-pub(super) struct Real<'a, 'c> {
+pub(crate) struct Real<'a, 'c> {
     pub b: &'a B<'c>,
     pub t: Type<'c>,
 }
