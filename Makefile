@@ -52,6 +52,7 @@ conformance: apt shims
 	else echo "skipped: no corpus at $(CORPUS)"; fi
 
 apt:
+	@tools/cargo.sh
 	@tools/apt.sh $(APT)
 
 shims: apt $(SHIMS)

@@ -43,6 +43,9 @@ pub fn run(args: &Build, printer: Printer) -> Result<(), Failure> {
             Start { text, selected, times, after: None }
         }
     };
+    for s in &source.selected {
+        printer.note(&format!("{:<18} {}", s.id(), s.spec.covers));
+    }
     let device = Options { after: source.after, ..options };
     bar.set_message(format!("compiling for {}", ids(&source.selected)));
     let results = pipeline::each(&source.selected, |s| {

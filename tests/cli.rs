@@ -1,0 +1,115 @@
+//! What the command line says: bad input is one clear message each and exit code 1, wrong usage 2; snapshots of the texts.
+
+mod common;
+
+use common::{fixture, zmlc, zmlc_ok};
+use std::path::Path;
+
+/// Exit code and stderr, without the paths of this machine.
+fn says(folder: &Path, arguments: &[&str]) -> String {
+    let out = zmlc(folder, arguments);
+    let stderr = String::from_utf8_lossy(&out.stderr);
+    let text = stderr.replace(folder.to_str().expect("UTF-8"), "FOLDER").replace(common::ROOT, "ROOT");
+    format!("exit {}\n{text}", out.status.code().map_or("signal".into(), |c| c.to_string()))
+}
+fn snapshot(name: &str, text: &str) {
+    insta::with_settings!({snapshot_path => "../snapshots/cli", prepend_module_to_snapshot => false}, {
+        insta::assert_snapshot!(name, text);
+    });
+}
+const GOOD: &str = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = stablehlo.add %x, %x : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+";
+
+#[test]
+fn programs_that_are_wrong() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, text) in [
+        ("empty", ""),
+        ("cut", &GOOD[..60]),
+        ("undefined", "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n  return %y : tensor<4xf32>\n}\n"),
+        (
+            "types",
+            "func.func @main(%x: tensor<4xf32>, %y: tensor<5xf32>) -> tensor<4xf32> {\n  %0 = stablehlo.add %x, %y : (tensor<4xf32>, tensor<5xf32>) -> tensor<4xf32>\n  return %0 : tensor<4xf32>\n}\n",
+        ),
+        (
+            "dialect",
+            "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n  %0 = mhlo.add %x, %x : tensor<4xf32>\n  return %0 : tensor<4xf32>\n}\n",
+        ),
+        (
+            "literal",
+            "func.func @main() -> tensor<i8> {\n  %0 = stablehlo.constant dense<256> : tensor<i8>\n  return %0 : tensor<i8>\n}\n",
+        ),
+    ] {
+        std::fs::write(folder.path().join("p.mlir"), text).expect("writable");
+        snapshot(&format!("check_{name}"), &says(folder.path(), &["check", "p.mlir"]));
+    }
+    std::fs::write(folder.path().join("noise"), [0u8, 200, 3, 77, 255, 0, 1]).expect("writable");
+    snapshot("check_noise", &says(folder.path(), &["check", "noise"]));
+    snapshot("check_absent", &says(folder.path(), &["check", "absent.mlir"]));
+    snapshot("check_folder", &says(folder.path(), &["check", "."]));
+}
+
+#[test]
+fn models_that_are_wrong() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("p.mlir"), GOOD).expect("writable");
+    let entry = "[[entry]]\nname = \"main\"\nprogram = \"p.mlir\"\n";
+    for (name, text) in [
+        ("syntax", "[model\nname = \"m\"\n".to_string()),
+        ("unknown_key", format!("[model]\nname = \"m\"\n\n{entry}donate = [\"x\"]\n")),
+        ("no_entry", "[model]\nname = \"m\"\n".to_string()),
+        ("function", format!("[model]\nname = \"m\"\n\n{entry}function = \"mian\"\n")),
+        ("donated", format!("[model]\nname = \"m\"\n\n{entry}donated = [\"y\"]\n")),
+        ("name", format!("[model]\nname = \"../m\"\n\n{entry}")),
+        ("weights", format!("[model]\nname = \"m\"\n\n{entry}\n[weights]\nfiles = [\"w.safetensors\"]\n")),
+    ] {
+        std::fs::write(folder.path().join("model.toml"), text).expect("writable");
+        snapshot(
+            &format!("build_{name}"),
+            &says(folder.path(), &["build", "model.toml", "--target", "vulkan", "-o", "out"]),
+        );
+        assert!(!folder.path().join("out").exists(), "{name}: nothing is written");
+    }
+}
+
+#[test]
+fn targets_that_do_not_exist() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("p.mlir"), GOOD).expect("writable");
+    zmlc_ok(folder.path(), &["init", "p.mlir", "-o", ".", "--name", "m"]);
+    snapshot("target_unknown", &says(folder.path(), &["build", "model.toml", "--target", "vulcan,cuda:sm_99"]));
+    snapshot("pass_unknown", &says(folder.path(), &["inspect-ir", "model.toml", "--pass", "fusion"]));
+    snapshot("init_twice", &says(folder.path(), &["init", "p.mlir", "-o", "."]));
+}
+
+#[test]
+fn every_stage_is_shown_by_name() {
+    let toml = fixture("mnist_mlp/model.toml");
+    let toml = toml.to_str().expect("UTF-8");
+    let folder = tempfile::tempdir().expect("a folder");
+    for target in ["vulkan", "cuda:sm_90a", "rocm:gfx1100"] {
+        let list = zmlc_ok(folder.path(), &["inspect-ir", toml, "--target", target, "--list"]);
+        let stages: Vec<&str> = list.lines().filter_map(|l| l.split_whitespace().next()).collect();
+        let all = zmlc_ok(folder.path(), &["inspect-ir", toml, "--target", target, "--all"]);
+        for s in &stages {
+            assert!(all.contains(&format!("// ---- after {s} ----")), "{target}: {s} is not shown");
+        }
+        snapshot(&format!("stages_{}", target.replace(':', "_")), &list);
+    }
+}
+
+#[test]
+fn json_is_one_object_a_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("p.mlir"), "func.func @main() {").expect("writable");
+    let out = zmlc(folder.path(), &["check", "p.mlir", "--message-format", "json"]);
+    let text = String::from_utf8(out.stderr).expect("text");
+    assert!(!text.is_empty());
+    for line in text.lines() {
+        let object: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        assert!(object["code"].is_string() && object["message"].is_string(), "{line}");
+    }
+}
