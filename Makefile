@@ -47,6 +47,7 @@ CONFORMANCE = cargo run -q -p conformance -- --zmlc target/debug/zmlc --zml-run 
 conformance: apt shims
 	cargo build -q -p zmlc -p zml-runtime -p conformance
 	$(CONFORMANCE) fixtures/corpus
+	$(CONFORMANCE) fixtures/predicates
 	@if [ -d "$(CORPUS)" ]; then \
 	  $(CONFORMANCE) "$(CORPUS)" --known tests/conformance/known.txt; \
 	else echo "skipped: no corpus at $(CORPUS)"; fi
