@@ -69,11 +69,11 @@ pub struct Options<'a> {
 }
 
 /// Runs the common passes; the result is text because each device profile continues in a context of its own.
-pub fn simplify<'c>(
+pub fn simplify<'a, 'c>(
     context: &'c Context,
     module: &mut Module<'c>,
-    options: Options,
-    observe: Option<Observer>,
+    options: Options<'a>,
+    observe: Option<Observer<'a>>,
 ) -> Result<Times, Failure> {
     let after = options.after.filter(|a| *a != LEGALIZE);
     let run = Run { after, without: options.without, observe, ..Run::default() };
