@@ -9,7 +9,6 @@ pub const TARGET_LIST: &str = "E0903";
 pub const FILE: &str = "E0904";
 pub const WEIGHTS: &str = "E1001";
 pub const ARTIFACT: &str = "E1101";
-pub const PACKAGE: &str = "E1201";
 
 /// Code and explanation: the text behind `zmlc explain`.
 pub const CODES: &[(&str, &str)] = &[
@@ -32,5 +31,4 @@ pub const CODES: &[(&str, &str)] = &[
     (FILE, "A file cannot be read or written."),
     (WEIGHTS, "A weights file lacks a tensor, or has it with another element type or shape than the program."),
     (ARTIFACT, "The .zml file is not an artifact that this version reads, or it is damaged."),
-    (PACKAGE, "The package could not be written."),
 ];

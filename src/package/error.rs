@@ -47,9 +47,40 @@ pub enum PackageError {
     Registry { host: String, doing: &'static str, reason: String },
     #[error("{}: {reason}", path.display())]
     Credentials { path: PathBuf, reason: String },
+    #[error("{}: {reason}", path.display())]
+    Archive { path: PathBuf, reason: String },
     #[error("{what}: access denied{}{reason}", if reason.is_empty() { "" } else { ": " })]
     Denied { what: String, reason: String },
 }
+
+/// Code and explanation of every [`PackageError`].
+pub const CODES: &[(&str, &str)] = &[
+    ("E1201", "A file or folder cannot be read or written while packaging. Nothing is left under the final name."),
+    ("E1202", "The .zml file is not an artifact that this version reads, or it is damaged."),
+    ("E1203", "The artifact names a weights file that is in none of the folders where it was looked for."),
+    (
+        "E1204",
+        "A weights file has other tensors or values than the artifact was built with: a package of both would give wrong numbers.",
+    ),
+    ("E1205", "A file that has to be an executable or library for Linux is not one."),
+    ("E1206", "A library that the runtime or another library needs is not on the machine that packages."),
+    (
+        "E1207",
+        "A path cannot stand in a package: it would leave the folder that the package is unpacked in, or tools unpack it differently.",
+    ),
+    ("E1208", "Two different files have the same path in a package, or two images the same platform."),
+    ("E1209", "A file changed while it was packaged."),
+    ("E1210", "SOURCE_DATE_EPOCH is not a number of seconds since 1970."),
+    ("E1211", "The folder that a layout is to be written to has something else in it, which is left alone."),
+    ("E1212", "An OCI layout breaks a rule of the image spec, or a blob has another digest than its name."),
+    ("E1213", "An image has no variant for the platform that the runtime was built for."),
+    ("E1214", "There is no image to write."),
+    ("E1215", "The name of an image in a registry is malformed."),
+    ("E1216", "A registry does not answer, or answers with an error, also after several attempts."),
+    ("E1217", "The file with logins for registries cannot be used."),
+    ("E1218", "A registry does not accept the login, or there is none."),
+    ("E1219", "An archive is damaged, or has other files than its SBOM says."),
+];
 
 impl PackageError {
     /// Stable, for scripts and documentation.
@@ -74,6 +105,7 @@ impl PackageError {
             E::Registry { .. } => "E1216",
             E::Credentials { .. } => "E1217",
             E::Denied { .. } => "E1218",
+            E::Archive { .. } => "E1219",
         }
     }
 
@@ -109,6 +141,7 @@ impl PackageError {
             E::Reference { .. } => "write it as REGISTRY/NAME:TAG, for example ghcr.io/owner/model:1",
             E::Registry { .. } => "run it again: blobs that arrived are not sent again",
             E::Credentials { .. } => "log in again with `docker login` or `podman login`",
+            E::Archive { .. } => "fetch the archive again, or package the artifact again",
             E::Denied { .. } => "log in with `docker login REGISTRY`, and check that the account may write there",
         }
     }
@@ -126,4 +159,19 @@ impl<T> At<T> for io::Result<T> {
 
 fn list(paths: &[PathBuf]) -> String {
     paths.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_is_explained_once() {
+        let mut codes: Vec<_> = CODES.iter().map(|c| c.0).collect();
+        assert!(codes.contains(&PackageError::NoImage.code()));
+        assert!(codes.contains(&PackageError::Denied { what: "x".into(), reason: String::new() }.code()));
+        codes.dedup();
+        assert_eq!(codes.len(), CODES.len());
+        assert!(codes.is_sorted());
+    }
 }

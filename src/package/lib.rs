@@ -17,16 +17,22 @@ mod registry;
 mod sbom;
 mod stage;
 mod tar;
+mod untar;
 mod verify;
 
 pub use archive::{ArchivePlan, ArchiveReport, archive};
 pub use base::{BaseFiles, Search};
 pub use compress::Compression;
 pub use content::{Weights, artifact_name};
-pub use error::{Fault, PackageError};
+pub use error::{CODES, Fault, PackageError};
 pub use image::{Base, ImagePlan, ImageReport, LayerReport, oci, oci_index};
 pub use registry::{Credentials, PushReport, Reference, pull, push};
-pub use verify::{LayoutSummary, check_layout};
+pub use verify::{LayoutSummary, check_archive, check_layout};
+
+/// The image spec's name of the architecture that an executable is for: `amd64`, `arm64`.
+pub fn architecture(executable: &std::path::Path) -> Result<&'static str, PackageError> {
+    Ok(elf::read(executable)?.machine.oci())
+}
 
 /// The time that files in packages carry, in seconds since 1970: `SOURCE_DATE_EPOCH` (reproducible-builds.org), or 0.
 pub fn source_date_epoch() -> Result<u64, PackageError> {

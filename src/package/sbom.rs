@@ -11,10 +11,10 @@ use crate::{
 };
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use std::{fs::File, io, path::Path};
+use std::{collections::BTreeMap, fs::File, io, path::Path};
 
 pub(crate) const MEDIA_TYPE: &str = "application/vnd.cyclonedx+json";
-pub(crate) const PATH: &str = "zmlc:path";
+const PATH: &str = "zmlc:path";
 
 /// Collects components; their order in the document is that of their paths.
 #[derive(Default)]
@@ -86,6 +86,21 @@ impl Sbom {
             "components": self.0.into_iter().map(|(_, c)| c).collect::<Vec<_>>(),
         }))
     }
+}
+
+/// Path and SHA-256 of each file that a document of ours names.
+pub(crate) fn digests(document: &[u8]) -> Result<BTreeMap<String, String>, String> {
+    let json: Value = serde_json::from_slice(document).map_err(|e| e.to_string())?;
+    let components = json["components"].as_array().ok_or("it has no components")?;
+    let mut found = BTreeMap::new();
+    for c in components {
+        let properties = c["properties"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let path = properties.iter().find(|p| p["name"] == PATH).and_then(|p| p["value"].as_str());
+        let digest = c["hashes"][0]["content"].as_str();
+        let (path, digest) = path.zip(digest).ok_or("a component without path and digest")?;
+        found.insert(path.to_string(), digest.to_string());
+    }
+    Ok(found)
 }
 
 fn name(path: &str) -> &str {

@@ -1,16 +1,22 @@
-//! Checks an OCI image layout against the rules of the image spec: versions, media types, sizes, digests, one diff id
-//! for each layer, layers that decompress to their diff ids and hold no path that leaves the root.
+//! Checks packages. An OCI image layout against the rules of the image spec: versions, media types, sizes, digests, one
+//! diff id for each layer, layers that decompress to their diff ids and hold no path that leaves the root. An archive
+//! against its own SBOM.
 //!
 //! It trusts no number that it reads and unpacks nothing.
 
 use crate::{
+    archive::SBOM,
     compress::hex,
-    error::PackageError,
+    error::{At, PackageError},
     layout::{BlobReader, Image, LayoutReader},
+    sbom,
+    untar::{Entry, Kind, walk},
 };
 use oci_spec::image::MediaType;
 use sha2::{Digest, Sha256};
 use std::{
+    collections::BTreeMap,
+    fs::File,
     io::{self, Read},
     path::Path,
 };
@@ -20,11 +26,6 @@ pub struct LayoutSummary {
     /// Digest of the manifest, platform, number of layers, bytes of all layers as stored.
     pub images: Vec<(String, String, usize, u64)>,
 }
-
-/// Names longer than this are refused.
-const MAX_NAME: u64 = 64 << 10;
-/// A layer that unpacks to more than this is refused.
-const MAX_UNPACKED: u64 = 1 << 40;
 
 /// Reads every blob.
 pub fn check_layout(dir: &Path) -> Result<LayoutSummary, PackageError> {
@@ -78,9 +79,10 @@ fn check_image(layout: &LayoutReader, image: &Image) -> Result<(), PackageError>
     for (layer, id) in layers.iter().zip(ids) {
         let at = |reason: String| bad(format!("layer {}: {reason}", layer.digest()));
         let mut blob = layout.open_blob(layer)?;
+        let ignore = &mut |_: &Entry, _: &mut dyn Read| Ok(());
         let found = match layer.media_type() {
-            MediaType::ImageLayer => walk(&mut blob),
-            MediaType::ImageLayerGzip => walk(flate2::read::MultiGzDecoder::new(&mut blob)),
+            MediaType::ImageLayer => walk(&mut blob, ignore),
+            MediaType::ImageLayerGzip => walk(flate2::read::MultiGzDecoder::new(&mut blob), ignore),
             MediaType::ImageLayerZstd => decode_zstd(&mut blob),
             other => Err(format!("media type `{other}` is not a layer that can be checked")),
         }
@@ -97,130 +99,55 @@ fn decode_zstd(blob: &mut BlobReader) -> Result<String, String> {
     let mut decoder = zstd::Decoder::new(blob).map_err(|e| e.to_string())?;
     // 128 MiB: what other readers accept without being asked.
     decoder.window_log_max(27).map_err(|e| e.to_string())?;
-    walk(decoder)
+    walk(decoder, &mut |_, _| Ok(()))
 }
 
-struct Counted<R> {
-    inner: R,
-    hash: Sha256,
-    bytes: u64,
-}
-impl<R: Read> Read for Counted<R> {
-    fn read(&mut self, b: &mut [u8]) -> io::Result<usize> {
-        let n = self.inner.read(b)?;
-        self.hash.update(&b[..n]);
-        self.bytes += n as u64;
-        if self.bytes > MAX_UNPACKED {
-            return Err(io::Error::other("unpacks to more than 1 TiB"));
-        }
-        Ok(n)
-    }
-}
+/// An SBOM longer than this is refused.
+const MAX_SBOM: u64 = 16 << 20;
 
-/// Reads a tar to its end, checks its names, and returns the SHA-256 of it all.
-fn walk(reader: impl Read) -> Result<String, String> {
-    let mut r = Counted { inner: reader, hash: Sha256::new(), bytes: 0 };
-    let (mut long_name, mut long_target) = (None, None);
-    let mut pax_size = None;
-    loop {
-        let mut h = [0; 512];
-        r.read_exact(&mut h).map_err(|e| format!("a tar that ends too early ({e})"))?;
-        if h == [0; 512] {
-            break;
+/// Path and SHA-256 of every file in an archive of ours, each as the SBOM in it says. Only licence texts and the SBOM
+/// itself are not in that.
+pub fn check_archive(path: &Path) -> Result<Vec<(String, String)>, PackageError> {
+    let bad = |reason: String| PackageError::Archive { path: path.into(), reason };
+    let file = File::open(path).at("read", path)?;
+    let mut decoder = zstd::Decoder::new(file).at("read", path)?;
+    decoder.window_log_max(27).at("read", path)?;
+    let mut files = BTreeMap::new();
+    let mut document = Vec::new();
+    walk(decoder, &mut |entry, content| {
+        match entry.kind {
+            Kind::Directory => return Ok(()),
+            Kind::Other => return Err(format!("`{}` is neither a file nor a folder", entry.name)),
+            Kind::File => {}
         }
-        let sum: u64 =
-            h.iter().enumerate().map(|(i, b)| if (148..156).contains(&i) { 32 } else { u64::from(*b) }).sum();
-        if number(&h[148..156]) != Some(sum) {
-            return Err("a tar header with a wrong checksum".into());
+        if entry.name.starts_with('/') {
+            return Err(format!("`{}` leaves the folder", entry.name));
         }
-        let size = pax_size.take().or_else(|| number(&h[124..136])).ok_or("a tar header without a size")?;
-        let kind = h[156];
-        if matches!(kind, b'x' | b'g' | b'L' | b'K') {
-            if size > MAX_NAME {
-                return Err("a tar entry with a name that is too long".into());
+        let mut hash = Sha256::new();
+        if entry.name == SBOM {
+            content.take(MAX_SBOM).read_to_end(&mut document).map_err(|e| e.to_string())?;
+            hash.update(&document);
+        }
+        io::copy(content, &mut hash).map_err(|e| e.to_string())?;
+        match files.insert(entry.name.clone(), hex(&hash.finalize())) {
+            None => Ok(()),
+            Some(_) => Err(format!("`{}` is in it twice", entry.name)),
+        }
+    })
+    .map_err(bad)?;
+    let stated = sbom::digests(&document).map_err(|e| bad(format!("{SBOM}: {e}")))?;
+    for (name, digest) in &stated {
+        match files.get(name) {
+            None => return Err(bad(format!("`{name}` is in the SBOM and not in the archive"))),
+            Some(found) if found != digest => {
+                return Err(bad(format!("`{name}` has SHA-256 {found}, the SBOM says {digest}")));
             }
-            let mut body = vec![0; size.next_multiple_of(512) as usize];
-            r.read_exact(&mut body).map_err(|e| e.to_string())?;
-            body.truncate(size as usize);
-            match kind {
-                b'L' => long_name = Some(text(&body)),
-                b'K' => long_target = Some(text(&body)),
-                b'x' => {
-                    for (key, value) in pax(&body)? {
-                        match key.as_str() {
-                            "path" => long_name = Some(value),
-                            "size" => pax_size = Some(value.parse().map_err(|_| "a pax size that is no number")?),
-                            "linkpath" => long_target = Some(value),
-                            _ => {}
-                        }
-                    }
-                }
-                _ => {}
-            }
-            continue;
-        }
-        let name = long_name.take().unwrap_or_else(|| {
-            let (prefix, name) = (text(&h[345..500]), text(&h[..100]));
-            if prefix.is_empty() || &h[257..263] != b"ustar\0" { name } else { format!("{prefix}/{name}") }
-        });
-        check_name(&name)?;
-        // A hard link's target is a path in the archive; a symbolic link is followed inside the container alone.
-        let target = long_target.take().unwrap_or_else(|| text(&h[157..257]));
-        if kind == b'1' {
-            check_name(&target)?;
-        }
-        // Links, devices and folders have no content, whatever their size field says.
-        if !matches!(kind, b'1'..=b'6') {
-            let padded = size.checked_next_multiple_of(512).ok_or("a tar entry of an absurd size")?;
-            let skipped = io::copy(&mut (&mut r).take(padded), &mut io::sink()).map_err(|e| e.to_string())?;
-            if skipped != padded {
-                return Err(format!("`{name}` ends too early"));
-            }
+            Some(_) => {}
         }
     }
-    io::copy(&mut r, &mut io::sink()).map_err(|e| e.to_string())?;
-    Ok(hex(&r.hash.finalize()))
-}
-
-/// The bytes before the first NUL.
-fn text(field: &[u8]) -> String {
-    let end = field.iter().position(|b| *b == 0).unwrap_or(field.len());
-    String::from_utf8_lossy(&field[..end]).into_owned()
-}
-
-/// Octal, or big-endian with the top bit set (GNU).
-fn number(field: &[u8]) -> Option<u64> {
-    if field[0] & 0x80 != 0 {
-        let (high, low) = field.split_at(field.len() - 8);
-        let high_is_zero = high[0] & 0x7f == 0 && high[1..].iter().all(|b| *b == 0);
-        return high_is_zero.then(|| u64::from_be_bytes(low.try_into().expect("8 bytes")));
+    let unlisted = |n: &&String| *n != SBOM && !n.starts_with("LICENSES/") && !stated.contains_key(*n);
+    if let Some(name) = files.keys().find(unlisted) {
+        return Err(bad(format!("`{name}` is not in the SBOM")));
     }
-    let s = text(field);
-    let s = s.trim();
-    if s.is_empty() { Some(0) } else { u64::from_str_radix(s, 8).ok() }
-}
-
-fn pax(body: &[u8]) -> Result<Vec<(String, String)>, String> {
-    let mut records = Vec::new();
-    let mut rest = body;
-    while !rest.is_empty() {
-        let bad = "a malformed pax header";
-        let space = rest.iter().position(|b| *b == b' ').ok_or(bad)?;
-        let length: usize = std::str::from_utf8(&rest[..space]).ok().and_then(|s| s.parse().ok()).ok_or(bad)?;
-        if length <= space + 1 || length > rest.len() {
-            return Err(bad.into());
-        }
-        let record = String::from_utf8_lossy(&rest[space + 1..length - 1]).into_owned();
-        let (key, value) = record.split_once('=').ok_or(bad)?;
-        records.push((key.to_string(), value.to_string()));
-        rest = &rest[length..];
-    }
-    Ok(records)
-}
-
-fn check_name(name: &str) -> Result<(), String> {
-    if name.split('/').any(|part| part == "..") {
-        return Err(format!("`{}` leaves the root", name.escape_debug()));
-    }
-    Ok(())
+    Ok(files.into_iter().collect())
 }

@@ -1,5 +1,6 @@
 //! Packages as others see them: files on disk, containers, registries.
 
 mod common;
+mod hostile;
 mod packages;
 mod registries;

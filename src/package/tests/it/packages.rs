@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
 };
-use zmlc_package::{ArchivePlan, Base, Compression, Weights, archive, check_layout, oci, oci_index};
+use zmlc_package::{ArchivePlan, Base, Compression, Weights, archive, check_archive, check_layout, oci, oci_index};
 
 fn archive_plan(artifact: PathBuf) -> ArchivePlan {
     ArchivePlan {
@@ -71,6 +71,8 @@ fn archive_has_everything_and_the_same_bytes_from_another_folder() {
         );
         let bytes = fs::read(&out).unwrap();
         assert_eq!(report.bytes, bytes.len() as u64);
+        let checked: Vec<_> = check_archive(&out).unwrap().into_iter().map(|(name, _)| name).collect();
+        assert_eq!(checked, report.files);
         let all = entries(&zstd::decode_all(&bytes[..]).unwrap());
         assert_eq!(all["bin/zml-run"], (0o755, fs::read(&plan.runtime).unwrap()));
         assert_eq!(all["model/w.safetensors"], (0o644, safetensors(1.0)));
