@@ -1,7 +1,10 @@
 //! One folder of the corpus form: a program in up to three files, `inputs.safetensors`, `expected.safetensors` and
 //! `meta.json`, which says how arguments are filled and outputs are compared.
 
-use crate::tensors::{self, Tensor};
+use crate::{
+    compare::Rule,
+    tensors::{self, Tensor},
+};
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 use std::{
@@ -18,6 +21,8 @@ pub struct Meta {
     pub tags: Vec<String>,
     /// Why the outputs may differ from the expected ones.
     pub implementation_defined: Option<String>,
+    /// Why there is nothing to run.
+    pub skip: Option<String>,
     /// What makes the weights that are not in the folder.
     pub weights_script: Option<String>,
 }
@@ -43,9 +48,37 @@ pub struct Output {
     pub rtol: f64,
     #[serde(default)]
     pub atol: f64,
+    /// Instead of `rtol` and `atol`.
+    pub check: Option<Check>,
     /// Only its size is compared.
     #[serde(default)]
     pub unchecked: bool,
+}
+
+impl Output {
+    /// How its elements are compared.
+    pub fn rule(&self) -> Rule {
+        match self.check {
+            None => Rule::Tolerance { rtol: self.rtol, atol: self.atol },
+            Some(Check::Eq) => Rule::Tolerance { rtol: 0.0, atol: 0.0 },
+            Some(Check::AlmostEq { tolerance }) => Rule::AlmostEq(tolerance),
+            Some(Check::Close { ulp }) => Rule::Ulp(ulp),
+        }
+    }
+}
+/// The comparisons of StableHLO's check dialect.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Check {
+    /// Equal as numbers, NaN equal to NaN.
+    Eq,
+    AlmostEq {
+        tolerance: f64,
+    },
+    /// At most this many steps of the type apart.
+    Close {
+        ulp: u64,
+    },
 }
 
 pub fn read_meta(dir: &Path) -> Result<Meta> {
@@ -75,6 +108,9 @@ pub fn find(root: &Path) -> Result<Vec<(String, PathBuf)>> {
 
 /// Why a case cannot be run, if it cannot.
 pub fn skip_reason(dir: &Path, meta: &Meta, program: &str) -> Option<String> {
+    if let Some(reason) = &meta.skip {
+        return Some(reason.clone());
+    }
     if meta.tags.iter().any(|t| t == "mlir only") || !dir.join("expected.safetensors").is_file() {
         return Some("has no expected outputs".into());
     }
@@ -127,7 +163,7 @@ fn filled(a: &Argument, value: f64) -> Result<Tensor> {
 }
 
 /// Element type in a safetensors file: one value is never less than a byte, and complex numbers are pairs.
-fn storage(d: DType) -> &'static str {
+pub fn storage(d: DType) -> &'static str {
     match d {
         DType::I1 => "BOOL",
         DType::I2 | DType::I4 | DType::I8 => "I8",

@@ -3,8 +3,21 @@
 
 use zml_format::DType;
 
-/// What differs, in a line. `rtol` and `atol` are for floats alone.
-pub fn compare(dtype: DType, found: &[u8], expected: &[u8], rtol: f64, atol: f64) -> Result<(), String> {
+/// How floats and complex numbers are compared; everything else is exact.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Rule {
+    Tolerance {
+        rtol: f64,
+        atol: f64,
+    },
+    /// Part by part: within the tolerance, absolute or relative.
+    AlmostEq(f64),
+    /// Part by part: at most this many steps of the type apart.
+    Ulp(u64),
+}
+
+/// What differs, in a line.
+pub fn compare(dtype: DType, found: &[u8], expected: &[u8], rule: Rule) -> Result<(), String> {
     if found.len() != expected.len() {
         return Err(format!("{} bytes, expected {}", found.len(), expected.len()));
     }
@@ -21,7 +34,7 @@ pub fn compare(dtype: DType, found: &[u8], expected: &[u8], rtol: f64, atol: f64
             if difference.is_finite() {
                 largest = largest.max(difference);
             }
-            (close(&x, &y, difference, rtol, atol), format!("{x:?}, expected {y:?}"))
+            (close(dtype.real(), &x, &y, rule), format!("{x:?}, expected {y:?}"))
         } else {
             (a == b, format!("{}, expected {}", integer(dtype, a), integer(dtype, b)))
         };
@@ -44,16 +57,39 @@ fn distance(x: &[f64], y: &[f64]) -> f64 {
     x.iter().zip(y).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt()
 }
 
-fn close(x: &[f64], y: &[f64], difference: f64, rtol: f64, atol: f64) -> bool {
-    let nan = |v: &[f64]| v.iter().any(|p| p.is_nan());
-    if nan(x) || nan(y) {
-        return nan(x) && nan(y);
+fn close(dtype: DType, x: &[f64], y: &[f64], rule: Rule) -> bool {
+    let parts = |equal: &dyn Fn(f64, f64) -> bool| {
+        x.iter().zip(y).all(|(a, b)| a == b || (a.is_nan() && b.is_nan()) || equal(*a, *b))
+    };
+    match rule {
+        Rule::AlmostEq(t) => parts(&|a, b| (a - b).abs() <= t || (a - b).abs() <= t * b.abs()),
+        Rule::Ulp(n) => parts(&|a, b| steps(dtype, a, b).is_some_and(|s| s <= n)),
+        Rule::Tolerance { rtol, atol } => {
+            let nan = |v: &[f64]| v.iter().any(|p| p.is_nan());
+            if nan(x) || nan(y) {
+                return nan(x) && nan(y);
+            }
+            let (difference, modulus) = (distance(x, y), distance(y, &[0.0; 2][..y.len()]));
+            x == y || difference.is_finite() && modulus.is_finite() && difference <= atol + rtol * modulus
+        }
     }
-    if x == y {
-        return true;
+}
+
+/// Values of the type from one float to another; nothing if one of them is not finite.
+fn steps(dtype: DType, a: f64, b: f64) -> Option<u64> {
+    if !a.is_finite() || !b.is_finite() {
+        return None;
     }
-    let modulus = distance(y, &[0.0; 2][..y.len()]);
-    difference.is_finite() && modulus.is_finite() && difference <= atol + rtol * modulus
+    // IEEE encodings are in the order of the magnitudes.
+    let magnitude = |x: f64| match dtype {
+        DType::F64 => x.abs().to_bits(),
+        DType::F32 => u64::from((x as f32).abs().to_bits()),
+        DType::F16 => u64::from(half::f16::from_f64(x.abs()).to_bits()),
+        DType::BF16 => u64::from(half::bf16::from_f64(x.abs()).to_bits()),
+        small_type => (0..=255u8).filter(|b| (0.0..x.abs()).contains(&small(small_type, *b))).count() as u64,
+    };
+    let (p, q) = (magnitude(a), magnitude(b));
+    Some(if a.is_sign_negative() == b.is_sign_negative() { p.abs_diff(q) } else { p + q })
 }
 
 /// An integer or predicate as people write it.
@@ -131,26 +167,48 @@ fn small(dtype: DType, byte: u8) -> f64 {
 mod tests {
     use super::*;
 
+    const EXACT: Rule = Rule::Tolerance { rtol: 0.0, atol: 0.0 };
+    const LOOSE: Rule = Rule::Tolerance { rtol: 1.0, atol: 1e9 };
+
+    #[test]
+    fn steps_of_a_type() {
+        assert_eq!(steps(DType::F32, 1.0, f64::from(f32::EPSILON) + 1.0), Some(1));
+        // The least positive and negative numbers are two apart.
+        let least = f64::from(f32::from_bits(1));
+        assert_eq!(steps(DType::F32, least, -least), Some(2));
+        assert_eq!(steps(DType::F64, 1.0, 1.0 + 3.0 * f64::EPSILON), Some(3));
+        assert_eq!(steps(DType::F8E4M3FN, 1.0, 1.25), Some(2));
+        assert_eq!(steps(DType::F16, f64::INFINITY, 1.0), None);
+        let ulp = |n| compare(DType::F32, &f32s(&[1.0]), &f32s(&[1.0 + 2.0 * f32::EPSILON]), Rule::Ulp(n)).is_ok();
+        assert!(ulp(2) && !ulp(1));
+        let almost = |b| compare(DType::F32, &f32s(&[1000.0]), &f32s(&[b]), Rule::AlmostEq(1e-3)).is_ok();
+        assert!(almost(1000.9) && !almost(1001.1));
+    }
+
     fn f32s(v: &[f32]) -> Vec<u8> {
         v.iter().flat_map(|x| x.to_le_bytes()).collect()
     }
 
     #[test]
     fn floats() {
-        let same = |a: &[f32], b: &[f32]| compare(DType::F32, &f32s(a), &f32s(b), 0.01, 0.001).is_ok();
+        let same = |a: &[f32], b: &[f32]| {
+            compare(DType::F32, &f32s(a), &f32s(b), Rule::Tolerance { rtol: 0.01, atol: 0.001 }).is_ok()
+        };
         assert!(same(&[f32::NAN, f32::INFINITY, -0.0], &[f32::NAN, f32::INFINITY, 0.0]));
         assert!(same(&[100.9], &[100.0]) && !same(&[101.1], &[100.0]));
         assert!(same(&[0.0009], &[0.0]) && !same(&[0.0011], &[0.0]));
         assert!(!same(&[f32::NAN], &[1.0]) && !same(&[1.0], &[f32::NAN]));
         assert!(!same(&[f32::INFINITY], &[f32::NEG_INFINITY]) && !same(&[f32::MAX], &[f32::INFINITY]));
         assert!(!same(&[1.0], &[1.0, 2.0]));
-        let e = compare(DType::F32, &f32s(&[1.0, 3.0]), &f32s(&[1.0, 2.0]), 0.0, 0.0).unwrap_err();
+        let e = compare(DType::F32, &f32s(&[1.0, 3.0]), &f32s(&[1.0, 2.0]), EXACT).unwrap_err();
         assert_eq!(e, "1 of 2 differ: [1] is [3.0], expected [2.0], largest difference 1.000e0");
     }
 
     #[test]
     fn complex_by_modulus() {
-        let same = |a: &[f32], b: &[f32]| compare(DType::C64, &f32s(a), &f32s(b), 0.1, 0.0).is_ok();
+        let same = |a: &[f32], b: &[f32]| {
+            compare(DType::C64, &f32s(a), &f32s(b), Rule::Tolerance { rtol: 0.1, atol: 0.0 }).is_ok()
+        };
         // |(3, 4)| = 5: a difference of 0.5 is the limit, in whichever part.
         assert!(same(&[3.49, 4.0], &[3.0, 4.0]) && !same(&[3.51, 4.0], &[3.0, 4.0]));
         assert!(same(&[f32::NAN, 1.0], &[2.0, f32::NAN]));
@@ -158,12 +216,12 @@ mod tests {
 
     #[test]
     fn integers_are_exact() {
-        let e = compare(DType::I16, &[0xff, 0xff], &[1, 0], 1.0, 1e9).unwrap_err();
+        let e = compare(DType::I16, &[0xff, 0xff], &[1, 0], LOOSE).unwrap_err();
         assert_eq!(e, "1 of 1 differ: [0] is -1, expected 1");
-        let e = compare(DType::U64, &[0xff; 8], &[0; 8], 1.0, 1e9).unwrap_err();
+        let e = compare(DType::U64, &[0xff; 8], &[0; 8], LOOSE).unwrap_err();
         assert_eq!(e, "1 of 1 differ: [0] is 18446744073709551615, expected 0");
-        assert!(compare(DType::I1, &[1, 0], &[1, 0], 0.0, 0.0).is_ok());
-        assert!(compare(DType::I1, &[255], &[1], 0.0, 0.0).is_err());
+        assert!(compare(DType::I1, &[1, 0], &[1, 0], EXACT).is_ok());
+        assert!(compare(DType::I1, &[255], &[1], LOOSE).is_err());
     }
 
     /// The OCP 8-bit and microscaling specifications' tables of largest, least and special values, and Graphcore's FNUZ.

@@ -9,6 +9,7 @@ mod known;
 mod report;
 mod run;
 mod tensors;
+mod testdata;
 
 use anyhow::{Context, Result, bail, ensure};
 use build::Builder;
@@ -27,7 +28,8 @@ use std::{
 /// Build and run folders of programs with expected outputs.
 #[derive(Parser)]
 struct Args {
-    /// A folder of cases, or one case: program.mlir, inputs.safetensors, expected.safetensors, meta.json
+    /// A folder of cases, or one case: program.mlir, inputs.safetensors, expected.safetensors, meta.json.
+    /// Or StableHLO's public test programs, which assert with the check dialect: a folder, a file or a tar
     dir: Option<PathBuf>,
     /// Build DIR into OUT with everything that --run needs, and run nothing
     #[arg(long, value_name = "OUT", requires = "dir", conflicts_with = "run")]
@@ -106,7 +108,12 @@ fn run_all(args: &Args) -> Result<bool> {
                 model_weights: args.model_weights,
                 limit,
             };
-            (case::find(dir)?, Some(builder))
+            let found = if testdata::is_testdata(dir) {
+                testdata::convert(dir, &scratch.path().join("testdata"))?
+            } else {
+                case::find(dir)?
+            };
+            (found, Some(builder))
         }
         (None, Some(out)) => (built_cases(out)?, None),
         _ => bail!("give a folder of cases, or --run OUT"),

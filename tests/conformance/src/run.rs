@@ -60,7 +60,7 @@ impl Runner {
             let value = expected.get(&o.key).with_context(|| format!("no expected `{}`", o.key))?;
             ensure!(value.bytes.len() == found.bytes.len(), "`{}` is expected with another size", o.key);
             if !o.unchecked
-                && let Err(e) = compare(o.dtype, &found.bytes, &value.bytes, o.rtol, o.atol)
+                && let Err(e) = compare(o.dtype, &found.bytes, &value.bytes, o.rule())
             {
                 wrong.push(format!("{} ({}): {e}", o.key, o.dtype));
             }

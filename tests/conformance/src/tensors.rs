@@ -34,12 +34,25 @@ fn parse(file: &[u8]) -> Result<BTreeMap<String, Tensor>> {
 
 /// Writes one tensor under `key`.
 pub fn write(path: &Path, key: &str, t: &Tensor) -> Result<()> {
-    let header = serde_json::json!({
-        key: { "dtype": t.dtype, "shape": t.shape, "data_offsets": [0, t.bytes.len()] }
-    });
-    let mut header = header.to_string().into_bytes();
-    header.resize(header.len().next_multiple_of(8), b' ');
-    let file = [&(header.len() as u64).to_le_bytes()[..], &header, &t.bytes].concat();
+    write_all(path, &BTreeMap::from([(key.to_string(), t.clone())]))
+}
+
+pub fn write_all(path: &Path, tensors: &BTreeMap<String, Tensor>) -> Result<()> {
+    let mut header = serde_json::Map::new();
+    let mut end = 0;
+    for (key, t) in tensors {
+        let entry = serde_json::json!({
+            "dtype": t.dtype, "shape": t.shape, "data_offsets": [end, end + t.bytes.len()],
+        });
+        header.insert(key.clone(), entry);
+        end += t.bytes.len();
+    }
+    let mut file = serde_json::Value::Object(header).to_string().into_bytes();
+    file.resize(file.len().next_multiple_of(8), b' ');
+    file.splice(0..0, (file.len() as u64).to_le_bytes());
+    for t in tensors.values() {
+        file.extend_from_slice(&t.bytes);
+    }
     std::fs::write(path, file).with_context(|| format!("cannot write {}", path.display()))
 }
 
