@@ -2,6 +2,7 @@
 
 use super::kernels::{Kernels, close, floats, ints, noise, spec};
 use half::bf16;
+use zmlc_passes::spec::DeviceSpec;
 
 const FIXTURE: &str = include_str!("../../../fixtures/emit/reduce.mlir");
 
@@ -10,9 +11,13 @@ const FIXTURE: &str = include_str!("../../../fixtures/emit/reduce.mlir");
 fn devices() -> Vec<Kernels> {
     let mut exchanging = spec();
     exchanging.subgroup = 8;
+    [spec(), exchanging, wide()].iter().map(|s| Kernels::emit_for(FIXTURE, s)).collect()
+}
+
+fn wide() -> DeviceSpec {
     let mut wide = spec();
     (wide.subgroup, wide.max_block, wide.parallel_blocks) = (32, 1024, 500);
-    [spec(), exchanging, wide].iter().map(|s| Kernels::emit_for(FIXTURE, s)).collect()
+    wide
 }
 
 #[test]
@@ -71,6 +76,26 @@ fn argmax_takes_the_first_of_equals() {
         let out = kernels.run("argmax", &[floats(&a)]);
         assert_eq!(out[1], ints(&places));
         assert_eq!(out[0], floats(&values));
+    }
+}
+
+/// Rows of one, some and many chunks a thread, the last of which may have fewer.
+#[test]
+fn a_body_keeps_the_order_of_elements() {
+    for n in [1, 2, 36, 37, 1000] {
+        let text = FIXTURE.replace("7x37", &format!("7x{n}"));
+        let mut a = vec![0; 7 * n];
+        let mut expected = vec![];
+        for (r, row) in a.chunks_mut(n).enumerate() {
+            // Two candidates, close together and far apart.
+            let (x, y) = (r * n / 9, n - 1 - r * n / 20);
+            row[x.max(y)] = 2;
+            row[x.min(y)] = 1;
+            expected.push(1);
+        }
+        for device in [spec(), wide()] {
+            assert_eq!(Kernels::emit_for(&text, &device).run("first", &[ints(&a)])[0], ints(&expected), "rows of {n}");
+        }
     }
 }
 

@@ -113,17 +113,30 @@ fn tree<'c>(
     };
     store(em, b, partial);
     barrier(b);
-    let mut half = plan.parts / 2;
-    while half > 0 {
-        em.if_below(b, place.part, half, |em, b| {
-            let mine = load(em, b, frame.thread);
-            let other = em.ix.add_constant(frame.thread, half * stride);
-            let other = load(em, b, other);
-            let all = combine(em, b, heavy, &mine, &other, across as usize);
-            store(em, b, &all);
-        });
-        barrier(b);
-        half /= 2;
+    let join = |em: &mut Em<'c>, b: &B<'c>, by: i64| {
+        let mine = load(em, b, frame.thread);
+        let other = em.ix.add_constant(frame.thread, by * stride);
+        let other = load(em, b, other);
+        let all = combine(em, b, heavy, &mine, &other, across as usize);
+        store(em, b, &all);
+    };
+    if heavy.iter().any(|h| h.by_body()) {
+        // Neighbours first, so that what comes earlier in the row stays on the left.
+        let (_, segments) = plan.segments(heavy[0].nest.reduction_extent());
+        let mut by = 1;
+        while by < plan.parts {
+            let even = em.ix.rem(place.part, 2 * by);
+            em.if_below(b, even, 1, |em, b| em.if_below(b, place.part, segments - by, |em, b| join(em, b, by)));
+            barrier(b);
+            by *= 2;
+        }
+    } else {
+        let mut half = plan.parts / 2;
+        while half > 0 {
+            em.if_below(b, place.part, half, |em, b| join(em, b, half));
+            barrier(b);
+            half /= 2;
+        }
     }
     let minus = em.ix.scale(place.part, -stride);
     let first = em.ix.add(frame.thread, minus);

@@ -172,6 +172,40 @@ fn for_chunks<'c>(
     })
 }
 
+/// Runs `f` over the chunks after `first` of its segment, in order.
+fn for_segment<'c>(
+    em: &mut Em<'c>,
+    b: &B<'c>,
+    (chunks, segment): (i64, i64),
+    first: Ix,
+    budget: i64,
+    init: Vec<V<'c>>,
+    f: &mut Step<'_, 'c>,
+) -> Vec<V<'c>> {
+    let whole = chunks % segment == 0;
+    if whole && segment - 1 <= UNROLL.min(budget) {
+        let all: Vec<Ix> = (1..segment).map(|u| em.ix.add_constant(first, u)).collect();
+        return if all.is_empty() { init } else { f(em, b, &all, &init) };
+    }
+    if whole {
+        return em.for_each(b, segment - 1, &init, |em, b, i, carried| {
+            let at = em.ix.add(first, i);
+            let at = em.ix.add_constant(at, 1);
+            f(em, b, &[at], carried)
+        });
+    }
+    // The last segment may be shorter.
+    let (from, end) = (em.ix.add_constant(first, 1), em.ix.add_constant(first, segment));
+    let (from, end, step, all) = (em.ssa(b, from), em.ssa(b, end), em.index(1), em.index(chunks));
+    let end = b.same("arith.minui", &[end, all]);
+    b.for_loop(from, end, step, &init, |b, i, carried| {
+        em.scoped(|em| {
+            let i = em.ix.value(i, (1, chunks - 1));
+            f(em, b, &[i], carried)
+        })
+    })
+}
+
 /// Each thread's part of reductions that have `extent` in common: accumulators by reduction, result, lane, flat.
 fn accumulate<'c>(
     em: &mut Em<'c>,
@@ -184,8 +218,16 @@ fn accumulate<'c>(
 ) -> Vec<V<'c>> {
     let across = plan.lanes_across() as usize;
     let along = plan.lanes_along();
-    // Those that the body itself joins start from their first elements.
+    // Those that the body itself joins keep the order of the elements: a part is a segment, and starts from its first.
     let by_body = heavy.iter().any(|h| h.by_body());
+    let (segment, segments) = plan.segments(extent);
+    let mut first = place.part;
+    if segments < plan.parts {
+        let (x, last) = (em.ssa(b, first), em.index(segments - 1));
+        let v = b.same("arith.minui", &[x, last]);
+        first = em.ix.value(v, (0, segments - 1));
+    }
+    let first = em.ix.scale(first, segment);
     let lane = em.ix.lane(along);
     let element = |em: &mut Em<'c>, h: &Heavy<'c>, k: Ix| -> Vec<Ix> {
         let index = em.ix.delinear(place.row, &h.extents());
@@ -207,7 +249,7 @@ fn accumulate<'c>(
                 }
             }
             Combiner::Body => {
-                let k = em.ix.scale(place.part, along);
+                let k = em.ix.scale(first, along);
                 let k = em.ix.add(k, lane);
                 let loops = element(em, h, k);
                 let first: Vec<Lanes> = em.body_inputs(b, &h.nest, &loops).into_iter().flatten().collect();
@@ -225,48 +267,42 @@ fn accumulate<'c>(
             }
         }
     }
-    // Where the first elements are in already, the next ones follow `parts` later.
-    let shift = if by_body { plan.parts } else { 0 };
-    let chunks = extent / along - shift;
-    for_chunks(
-        em,
-        b,
-        (chunks, plan.parts),
-        place.part,
-        MOST_OPS / (cost * plan.lanes).max(1),
-        init,
-        &mut |em, b, ks, carried| {
-            let mut loops_of = vec![];
-            for h in heavy {
-                for k in ks {
-                    let k = em.ix.add_constant(*k, shift);
-                    let k = em.ix.scale(k, along);
-                    let k = em.ix.add(k, lane);
-                    let loops = element(em, h, k);
-                    // All loads before the first use.
-                    em.body_inputs(b, &h.nest, &loops);
-                    loops_of.push(loops);
-                }
+    let mut step = |em: &mut Em<'c>, b: &B<'c>, ks: &[Ix], carried: &[V<'c>]| {
+        let mut loops_of = vec![];
+        for h in heavy {
+            for k in ks {
+                let k = em.ix.scale(*k, along);
+                let k = em.ix.add(k, lane);
+                let loops = element(em, h, k);
+                // All loads before the first use.
+                em.body_inputs(b, &h.nest, &loops);
+                loops_of.push(loops);
             }
-            let mut carried = carried;
-            let mut next = vec![];
-            for (h, loops) in heavy.iter().zip(loops_of.chunks(ks.len())) {
-                let (mine, rest) = carried.split_at(h.nest.outs.len() * across);
-                carried = rest;
-                let mut lanes: Vec<Lanes> = mine.chunks(across).map(<[V]>::to_vec).collect();
-                for loops in loops {
-                    lanes = if across > 1 {
-                        em.inline(b, &h.nest, loops, Some(&lanes))
-                    } else {
-                        let flat: Vec<V> = lanes.iter().map(|l| l[0]).collect();
-                        em.chain(b, &h.nest, loops, 0, &flat).into_iter().map(|x| vec![x]).collect()
-                    };
-                }
-                next.extend(lanes.into_iter().flatten());
+        }
+        let mut carried = carried;
+        let mut next = vec![];
+        for (h, loops) in heavy.iter().zip(loops_of.chunks(ks.len())) {
+            let (mine, rest) = carried.split_at(h.nest.outs.len() * across);
+            carried = rest;
+            let mut lanes: Vec<Lanes> = mine.chunks(across).map(<[V]>::to_vec).collect();
+            for loops in loops {
+                lanes = if across > 1 {
+                    em.inline(b, &h.nest, loops, Some(&lanes))
+                } else {
+                    let flat: Vec<V> = lanes.iter().map(|l| l[0]).collect();
+                    em.chain(b, &h.nest, loops, 0, &flat).into_iter().map(|x| vec![x]).collect()
+                };
             }
-            next
-        },
-    )
+            next.extend(lanes.into_iter().flatten());
+        }
+        next
+    };
+    let budget = MOST_OPS / (cost * plan.lanes).max(1);
+    if by_body {
+        // The first chunk is in already.
+        return for_segment(em, b, (extent / along, segment), first, budget, init, &mut step);
+    }
+    for_chunks(em, b, (extent / along, plan.parts), place.part, budget, init, &mut step)
 }
 
 /// What hangs on the rows.

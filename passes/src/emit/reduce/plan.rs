@@ -73,6 +73,13 @@ impl Plan {
     pub fn lanes_across(&self) -> i64 {
         if self.across { self.lanes } else { 1 }
     }
+    /// For reductions that keep the order of their elements: chunks of one part of a row, the last perhaps fewer, and
+    /// how many parts have any.
+    pub fn segments(&self, extent: i64) -> (i64, i64) {
+        let chunks = (extent / self.lanes_along()).max(1);
+        let segment = (chunks + self.parts - 1) / self.parts;
+        (segment, (chunks + segment - 1) / segment)
+    }
     pub fn lanes_along(&self) -> i64 {
         if self.across { 1 } else { self.lanes }
     }
