@@ -124,16 +124,30 @@ fn matrices<'c>(b: &B<'c>, x: &Val<'c>, swap: bool) -> (Val<'c>, [i64; 3]) {
         (flat, [batch, n, m])
     }
 }
-fn check(d: DType) -> Result<(), Refusal> {
-    if d.real().bits() >= 32 { Ok(()) } else { Err(Refusal::dtype(format!("linear algebra on {d} is not supported"))) }
+/// The type to compute in: floats below 32 bits are converted around the whole.
+fn widened<'c>(
+    cx: &Cx<'_, '_, 'c>,
+    f: impl FnOnce(&[Val<'c>], DType) -> Result<Val<'c>, Refusal>,
+) -> Result<Val<'c>, Refusal> {
+    let (d, w) = (cx.dtype(0), scalar::wide(cx.dtype(0)));
+    if d == w {
+        return f(&cx.args(), d);
+    }
+    let to = |v: &Val<'c>, from, to| {
+        let s = shape(v.parts()[0].r#type());
+        super::elementwise::map(&cx.b, &s, to, std::slice::from_ref(v), |b, a| scalar::convert(b, from, to, &a[0]))
+    };
+    let args = cx.args().iter().map(|v| to(v, d, w)).collect::<Result<Vec<_>, _>>()?;
+    to(&f(&args, w)?, w, d)
 }
 
 /// A = L L^H by columns: s = A[:, j] - L L[j, :]^H, then L[:, j] = s / sqrt(s[j]) from the diagonal on.
 pub(super) fn cholesky<'c>(cx: &Cx<'_, '_, 'c>, lower: bool) -> Result<Val<'c>, Refusal> {
-    let (b, d) = (&cx.b, cx.dtype(0));
-    check(d)?;
+    widened(cx, |args, d| factor(&cx.b, &args[0], d, lower, &cx.out_shape()))
+}
+fn factor<'c>(b: &B<'c>, a: &Val<'c>, d: DType, lower: bool, out: &[i64]) -> Result<Val<'c>, Refusal> {
     // Of an upper triangle, the conjugate transpose is the lower one.
-    let (a, extents) = matrices(b, &cx.arg(0), !lower);
+    let (a, extents) = matrices(b, a, !lower);
     let a = if lower { a } else { conj_all(b, d, &extents, &a)? };
     let s = Solve { b, d, extents };
     let l = s.steps(|s, b, number, l| {
@@ -167,7 +181,7 @@ pub(super) fn cholesky<'c>(cx: &Cx<'_, '_, 'c>, lower: bool) -> Result<Val<'c>, 
         let x = read(b, &l, &[batch, last, last]).parts()[0];
         b.cmpf("uno", x, x)
     };
-    let out = super::elementwise::map(b, &extents, d, std::slice::from_ref(&l), |b, v| {
+    let checked = super::elementwise::map(b, &extents, d, std::slice::from_ref(&l), |b, v| {
         let [batch, i, k] = [0, 1, 2].map(|d| b.loop_index(d));
         let nan = b.cfloat(element(b, d), f64::NAN);
         let in_triangle = b.cmpi("uge", i, k);
@@ -175,10 +189,10 @@ pub(super) fn cholesky<'c>(cx: &Cx<'_, '_, 'c>, lower: bool) -> Result<Val<'c>, 
         Ok(v[0].each(|x| b.select(spoiled, nan, x)))
     })?;
     if lower {
-        return Ok(out.each(|v| b.reshape(v, &cx.out_shape())));
+        return Ok(checked.each(|v| b.reshape(v, out)));
     }
-    let out = conj_all(b, d, &extents, &out)?;
-    Ok(out.each(|v| b.reshape(broadcast(b, v, &extents, &[0, 2, 1]), &cx.out_shape())))
+    let upper = conj_all(b, d, &extents, &checked)?;
+    Ok(upper.each(|v| b.reshape(broadcast(b, v, &extents, &[0, 2, 1]), out)))
 }
 fn conj_all<'c>(b: &B<'c>, d: DType, extents: &[i64; 3], x: &Val<'c>) -> Result<Val<'c>, Refusal> {
     if !d.is_complex() {
@@ -195,45 +209,58 @@ pub(super) fn triangular<'c>(
     unit: bool,
     transpose: &str,
 ) -> Result<Val<'c>, Refusal> {
-    let (b, d) = (&cx.b, cx.dtype(0));
-    check(d)?;
-    let transposed = transpose == "TRANSPOSE" || transpose == "ADJOINT";
-    let (a, a_extents) = matrices(b, &cx.arg(0), transposed == left);
-    let a = if transpose == "ADJOINT" { conj_all(b, d, &a_extents, &a)? } else { a };
-    let (rhs, extents) = matrices(b, &cx.arg(1), !left);
-    let forward = lower != (transposed == left);
-    let n = extents[1];
-    let s = Solve { b, d, extents };
-    let x = s.steps(|s, b, number, x| {
-        // The row that is solved in a step.
-        let row = |b: &B<'c>, i: V<'c>| if forward { i } else { b.same("arith.subi", &[b.cidx(n - 1), i]) };
-        let known = s.sum(b, number, &[extents[0], extents[2]], |b, i, k| {
-            let (batch, column, i) = (b.loop_index(0), b.loop_index(1), row(b, i));
-            let product =
-                s.binary(b, BinaryOp::Multiply, &read(b, &a, &[batch, i, k]), &read(b, x, &[batch, k, column]))?;
-            // The other triangle of A may hold anything.
-            let solved = b.cmpi(if forward { "ult" } else { "ugt" }, k, i);
-            let nil = zero(b, element(b, d));
-            Ok(product.each(|v| b.select(solved, v, nil)))
+    let form = Form { left, lower, unit, adjoint: transpose == "ADJOINT", transposed: transpose == "TRANSPOSE" };
+    widened(cx, |args, d| form.solve(&cx.b, args, d, &cx.out_shape()))
+}
+/// How A stands in the equation.
+struct Form {
+    left: bool,
+    lower: bool,
+    unit: bool,
+    adjoint: bool,
+    transposed: bool,
+}
+impl Form {
+    fn solve<'c>(&self, b: &B<'c>, args: &[Val<'c>], d: DType, out: &[i64]) -> Result<Val<'c>, Refusal> {
+        let Form { left, lower, unit, .. } = *self;
+        let transposed = self.transposed || self.adjoint;
+        let (a, a_extents) = matrices(b, &args[0], transposed == left);
+        let a = if self.adjoint { conj_all(b, d, &a_extents, &a)? } else { a };
+        let (rhs, extents) = matrices(b, &args[1], !left);
+        let forward = lower != (transposed == left);
+        let n = extents[1];
+        let s = Solve { b, d, extents };
+        let x = s.steps(|s, b, number, x| {
+            // The row that is solved in a step.
+            let row = |b: &B<'c>, i: V<'c>| if forward { i } else { b.same("arith.subi", &[b.cidx(n - 1), i]) };
+            let known = s.sum(b, number, &[extents[0], extents[2]], |b, i, k| {
+                let (batch, column, i) = (b.loop_index(0), b.loop_index(1), row(b, i));
+                let product =
+                    s.binary(b, BinaryOp::Multiply, &read(b, &a, &[batch, i, k]), &read(b, x, &[batch, k, column]))?;
+                // The other triangle of A may hold anything.
+                let solved = b.cmpi(if forward { "ult" } else { "ugt" }, k, i);
+                let nil = zero(b, element(b, d));
+                Ok(product.each(|v| b.select(solved, v, nil)))
+            })?;
+            s.map(b, number, |b, i, [batch, r, column]| {
+                let i = row(b, i);
+                let rest = s.binary(
+                    b,
+                    BinaryOp::Subtract,
+                    &read(b, &rhs, &[batch, r, column]),
+                    &read(b, &known, &[batch, column]),
+                )?;
+                let value =
+                    if unit { rest } else { s.binary(b, BinaryOp::Divide, &rest, &read(b, &a, &[batch, r, r]))? };
+                Ok(scalar::select(b, b.cmpi("eq", r, i), &value, &read(b, x, &[batch, r, column])))
+            })
         })?;
-        s.map(b, number, |b, i, [batch, r, column]| {
-            let i = row(b, i);
-            let rest = s.binary(
-                b,
-                BinaryOp::Subtract,
-                &read(b, &rhs, &[batch, r, column]),
-                &read(b, &known, &[batch, column]),
-            )?;
-            let value = if unit { rest } else { s.binary(b, BinaryOp::Divide, &rest, &read(b, &a, &[batch, r, r]))? };
-            Ok(scalar::select(b, b.cmpi("eq", r, i), &value, &read(b, x, &[batch, r, column])))
-        })
-    })?;
-    let out = cx.out_shape();
-    Ok(x.each(|v| {
-        if left {
-            b.reshape(v, &out)
-        } else {
-            b.reshape(broadcast(b, v, &[extents[0], extents[2], extents[1]], &[0, 2, 1]), &out)
-        }
-    }))
+        Ok(x.each(|v| {
+            if left {
+                b.reshape(v, out)
+            } else {
+                b.reshape(broadcast(b, v, &[extents[0], extents[2], extents[1]], &[0, 2, 1]), out)
+            }
+        }))
+    }
 }
