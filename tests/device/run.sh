@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Conformance, numerics and benchmarks on a machine with a GPU, from a folder that pack.sh made: prints a table.
+# Conformance on a machine with a GPU, from a folder that pack.sh made: a table each for CUDA and Vulkan.
 #
 #     DIR/run.sh [OUT]
 #
@@ -15,7 +15,9 @@ nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null || 
 ./zml-run doctor || true
 status=0
 for device in cuda vulkan; do
-    echo "== conformance, $device"
-    ./conformance --run cases --device "$device" --zml-run ./zml-run --json "$out/conformance-$device.json" || status=1
+    for set in corpus predicates; do
+        echo "== $set, $device"
+        "./$set/conformance" --run "$set" --device "$device" --zml-run ./zml-run --json "$out/$set-$device.json" || status=1
+    done
 done
 exit $status
