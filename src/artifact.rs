@@ -21,13 +21,13 @@ pub struct Lowered {
 }
 
 /// Reads everything that the artifact needs from a module after its last pass.
-pub fn collect(module: &Module, binaries: Vec<Binary>, selected: &Selected) -> Result<Lowered, Failure> {
+pub fn collect(module: &Module, binaries: &[Binary], selected: &Selected) -> Result<Lowered, Failure> {
     let missing = |what: &str| Failure::bug(format!("the lowered module has no {what}"));
     let infos = kernels::read(module).ok_or_else(|| missing("zml.kernels"))?;
-    let requires = selected.target.requires(&selected.spec, &binaries);
+    let requires = selected.target.requires(&selected.spec, binaries);
     let mut blobs = vec![];
     let mut kernels = vec![];
-    for (info, binary) in infos.iter().zip(&binaries) {
+    for (info, binary) in infos.iter().zip(binaries) {
         if info.name != binary.kernel {
             return Err(Failure::bug(format!("kernel {} was serialised as {}", info.name, binary.kernel)));
         }

@@ -178,7 +178,7 @@ pub fn bind(model: &Model, loaded: &[Loaded], files: &[WeightFile]) -> Result<Bo
                         Role::Weight(at)
                     }
                     Err(d) => {
-                        found.push(d);
+                        found.push(*d);
                         continue;
                     }
                 }
@@ -265,7 +265,7 @@ fn weight_of(model: &Model, files: &[WeightFile], name: &str) -> Option<(usize, 
         None => find(name).or_else(|| find(&names::plain(name))),
     }
 }
-fn check_weight<'a>(file: &'a WeightFile, key: &str, want: &Tensor) -> Result<&'a [u8], Diagnostic> {
+fn check_weight<'a>(file: &'a WeightFile, key: &str, want: &Tensor) -> Result<&'a [u8], Box<Diagnostic>> {
     let (dtype, shape, bytes) = file.find(key).expect("the file was chosen because it has the key");
     if dtype == Some(want.dtype) && *shape == want.shape {
         return Ok(bytes);
@@ -274,18 +274,20 @@ fn check_weight<'a>(file: &'a WeightFile, key: &str, want: &Tensor) -> Result<&'
         let dims: String = s.iter().map(|d| format!("{d}x")).collect();
         format!("tensor<{dims}{}>", d.map_or("?", zml_format::DType::name))
     };
-    Err(Diagnostic::error(
-        codes::WEIGHTS,
-        Span::NONE,
-        format!(
-            "weight `{key}` in {} is {}, argument `{}` is {}",
-            file.path.display(),
-            form(dtype, shape),
-            want.name,
-            form(Some(want.dtype), &want.shape)
-        ),
-    )
-    .hint("export the program and the weights from the same model, in the same element type"))
+    Err(Box::new(
+        Diagnostic::error(
+            codes::WEIGHTS,
+            Span::NONE,
+            format!(
+                "weight `{key}` in {} is {}, argument `{}` is {}",
+                file.path.display(),
+                form(dtype, shape),
+                want.name,
+                form(Some(want.dtype), &want.shape)
+            ),
+        )
+        .hint("export the program and the weights from the same model, in the same element type"),
+    ))
 }
 fn unknown_names(l: &Loaded, arguments: &[String], found: &mut Diagnostics) {
     for d in l.section.donated.iter().filter(|d| !arguments.contains(d)) {

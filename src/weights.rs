@@ -6,6 +6,7 @@ use safetensors::{Dtype, SafeTensors};
 use sha2::{Digest, Sha256};
 use std::{
     fs::File,
+    ops::Range,
     path::{Path, PathBuf},
 };
 use zml_format::DType;
@@ -15,8 +16,16 @@ use zmlc_import::{diag::Diagnostic, tree::Span};
 pub struct WeightFile {
     pub path: PathBuf,
     map: Mmap,
-    /// Name, element type (none if StableHLO has no such type), shape, byte range in `map`.
-    tensors: Vec<(String, Option<DType>, Vec<u64>, std::ops::Range<usize>)>,
+    /// By name.
+    tensors: Vec<Stored>,
+}
+struct Stored {
+    name: String,
+    /// None if StableHLO has no such type.
+    dtype: Option<DType>,
+    shape: Vec<u64>,
+    /// In `map`.
+    range: Range<usize>,
 }
 
 impl WeightFile {
@@ -40,19 +49,20 @@ impl WeightFile {
             .map(|(name, view)| {
                 let start = view.data().as_ptr() as usize - base;
                 let shape = view.shape().iter().map(|d| *d as u64).collect();
-                (name.to_string(), dtype(view.dtype()), shape, start..start + view.data().len())
+                let range = start..start + view.data().len();
+                Stored { name: name.to_string(), dtype: dtype(view.dtype()), shape, range }
             })
             .collect();
-        tensors.sort_by(|a, b| a.0.cmp(&b.0));
+        tensors.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(WeightFile { path: path.to_path_buf(), map, tensors })
     }
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.tensors.iter().map(|t| t.0.as_str())
+        self.tensors.iter().map(|t| t.name.as_str())
     }
     pub fn find(&self, key: &str) -> Option<(Option<DType>, &[u64], &[u8])> {
-        let i = self.tensors.binary_search_by(|t| t.0.as_str().cmp(key)).ok()?;
-        let (_, dtype, shape, range) = &self.tensors[i];
-        Some((*dtype, shape, &self.map[range.clone()]))
+        let i = self.tensors.binary_search_by(|t| t.name.as_str().cmp(key)).ok()?;
+        let t = &self.tensors[i];
+        Some((t.dtype, &t.shape, &self.map[t.range.clone()]))
     }
 }
 

@@ -31,7 +31,7 @@ fn prepare(folder: &Path) -> i32 {
 /// A (1, 784) f32 array, as numpy writes it.
 fn npy(path: &Path, data: &[u8]) {
     let mut header = "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 784), }".to_string();
-    while (10 + header.len() + 1) % 64 != 0 {
+    while !(10 + header.len() + 1).is_multiple_of(64) {
         header.push(' ');
     }
     header.push('\n');

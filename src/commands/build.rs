@@ -49,7 +49,7 @@ pub fn run(args: &Build, printer: Printer) -> Result<(), Failure> {
     let device = Options { after: source.after, ..options };
     bar.set_message(format!("compiling for {}", ids(&source.selected)));
     let results = pipeline::each(&source.selected, |s| {
-        pipeline::lower(&source.text, s, device, None, |m, b| artifact::collect(m, b, s))
+        pipeline::lower(&source.text, s, device, None, |m, b| artifact::collect(m, &b, s))
             .map_err(|e| with_reproducer(e, &source.text, s, device, &args.output))
     });
     bar.finish_and_clear();

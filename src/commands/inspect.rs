@@ -33,7 +33,7 @@ pub fn run(args: &Inspect, printer: Printer) -> Result<(), Failure> {
                 entry.name, c.dispatches, c.barriers, c.copies, c.copied, program.arena_bytes
             );
             if args.steps {
-                steps(m, p, program, &program.steps, 4, &mut text);
+                steps(p, program, &program.steps, 4, &mut text);
             }
         }
         for k in &p.kernels {
@@ -110,7 +110,7 @@ impl Counts {
     }
 }
 
-fn steps(m: &Manifest, p: &zml_format::Profile, program: &Program, list: &[Step], indent: usize, text: &mut String) {
+fn steps(p: &zml_format::Profile, program: &Program, list: &[Step], indent: usize, text: &mut String) {
     let pad = " ".repeat(indent);
     let slice = |s: &zml_format::Slice| {
         let kind = match program.buffers[s.buffer].kind {
@@ -132,22 +132,22 @@ fn steps(m: &Manifest, p: &zml_format::Profile, program: &Program, list: &[Step]
             Step::Fill { to, byte } => writeln!(text, "{pad}fill {} with {byte}", slice(to)),
             Step::While { condition, predicate, body } => {
                 let _ = writeln!(text, "{pad}while {}", slice(predicate));
-                steps(m, p, program, condition, indent + 2, text);
+                steps(p, program, condition, indent + 2, text);
                 let _ = writeln!(text, "{pad}do");
-                steps(m, p, program, body, indent + 2, text);
+                steps(p, program, body, indent + 2, text);
                 Ok(())
             }
             Step::If { predicate, then, otherwise } => {
                 let _ = writeln!(text, "{pad}if {}", slice(predicate));
-                steps(m, p, program, then, indent + 2, text);
+                steps(p, program, then, indent + 2, text);
                 let _ = writeln!(text, "{pad}else");
-                steps(m, p, program, otherwise, indent + 2, text);
+                steps(p, program, otherwise, indent + 2, text);
                 Ok(())
             }
             Step::Case { index, branches } => {
                 for (i, b) in branches.iter().enumerate() {
                     let _ = writeln!(text, "{pad}case {} is {i}", slice(index));
-                    steps(m, p, program, b, indent + 2, text);
+                    steps(p, program, b, indent + 2, text);
                 }
                 Ok(())
             }

@@ -83,7 +83,7 @@ pub fn run(p: &Program, func: &str, args: &[Tensor], simplified: bool) -> Vec<Te
     let ranks: Vec<usize> = f.result_types.iter().map(|t| shape(t.tensor()).len()).collect();
     let mut results: Vec<i64> = vec![0; ranks.iter().map(|r| 3 + 2 * r).sum()];
     let mut pointers: Vec<*mut i64> = vec![results.as_mut_ptr()];
-    pointers.extend(descriptors.iter_mut().map(|d| d.as_mut_ptr()));
+    pointers.extend(descriptors.iter_mut().map(Vec::as_mut_ptr));
     let mut packed: Vec<*mut ()> = pointers.iter_mut().map(|p| std::ptr::from_mut(p).cast()).collect();
     // Sound: descriptors match the function's signature, and the buffers outlive the call.
     unsafe { engine.invoke_packed(func, &mut packed).unwrap() };
