@@ -345,5 +345,4 @@ pub const CODES: &[(&str, &str)] = &[
     ("E0602", "The program needs something that zmlc does not do; the message says what to do instead."),
     ("E0603", "The file is a container around a program; the message has the line that unpacks it."),
     ("E0701", "The program has dynamic dimensions for which no size was given, or the size contradicts the program."),
-    ("W0001", "Legal, but probably not meant."),
 ];
