@@ -18,8 +18,8 @@ use zmlc_passes::{
 fn planned(name: &str, donated: &[usize]) -> String {
     let path = format!("{}/../fixtures/corpus/{name}/program.mlir", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
-    let mut p = zmlc_import::read(Source::new(name, text)).unwrap_or_else(|e| panic!("{name}: {e:?}"));
-    zmlc_import::fold(&mut p);
+    let p = zmlc_import::read(Source::new(name, text)).unwrap_or_else(|e| panic!("{name}: {e:?}"));
+    let p = zmlc_import::prepare(p, "main", None).unwrap_or_else(|e| panic!("{name}: {e:?}"));
     let f = p.func("main").expect("an entry");
     let argument = |i| ArgumentPlan { name: format!("a{i}"), role: Role::Input { donated: donated.contains(&i) } };
     let result = |i| ResultPlan { name: format!("r{i}"), state: None };
