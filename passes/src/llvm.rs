@@ -28,11 +28,14 @@ const INTRINSICS: &[(&str, &str, bool)] = &[
     ("math.trunc", "trunc", false),
 ];
 
-/// Inside every gpu.module: native math ops become `llvm.call_intrinsic`, `math.absi` becomes arithmetic, subgroup ids
-/// follow from the thread id (blocks are one-dimensional) and `subgroup`, the threads of one.
+/// Inside every gpu.module: native math ops become `llvm.call_intrinsic`, `math.absi` becomes arithmetic, and subgroup ids
+/// follow from thread ids, `known_block_size` and `subgroup`, the threads of one.
 pub fn prepare_kernels<'c>(context: &'c Context, module: &Module<'c>, subgroup: u32) {
-    for g in gpu_modules(module) {
-        for op in walk(g) {
+    for f in gpu_modules(module).into_iter().flat_map(|g| ops(block(g, 0))) {
+        let size = i32s_attr(f, "known_block_size").unwrap_or_default();
+        let threads: i64 = size.iter().map(|n| i64::from(*n)).product();
+        let subgroup = i64::from(subgroup);
+        for op in walk(f) {
             let b = B::before(context, op);
             let new = match name(op) {
                 "math.absi" => {
@@ -40,9 +43,10 @@ pub fn prepare_kernels<'c>(context: &'c Context, module: &Module<'c>, subgroup: 
                     let zero = zero(&b, x.r#type());
                     b.same("arith.maxsi", &[x, b.same("arith.subi", &[zero, x])])
                 }
-                "gpu.lane_id" => b.same("arith.remui", &[thread(&b), b.cidx(i64::from(subgroup))]),
-                "gpu.subgroup_id" => b.same("arith.divui", &[thread(&b), b.cidx(i64::from(subgroup))]),
-                "gpu.subgroup_size" => b.cidx(i64::from(subgroup)),
+                "gpu.lane_id" => b.same("arith.remui", &[thread(&b, &size), b.cidx(subgroup)]),
+                "gpu.subgroup_id" => b.same("arith.divui", &[thread(&b, &size), b.cidx(subgroup)]),
+                "gpu.subgroup_size" => b.cidx(subgroup),
+                "gpu.num_subgroups" => b.cidx((threads + subgroup - 1) / subgroup),
                 other => match INTRINSICS.iter().find(|x| x.0 == other) {
                     Some((_, intrinsic, flag)) => call(&b, op, intrinsic, *flag),
                     None => continue,
@@ -54,8 +58,18 @@ pub fn prepare_kernels<'c>(context: &'c Context, module: &Module<'c>, subgroup: 
     }
 }
 
-fn thread<'c>(b: &B<'c>) -> V<'c> {
-    b.op1("gpu.thread_id", &[], b.index(), &[("dimension", b.attr("#gpu<dim x>"))])
+/// Number of the thread in its block, x fastest.
+fn thread<'c>(b: &B<'c>, size: &[i32]) -> V<'c> {
+    let id = |d| b.op1("gpu.thread_id", &[], b.index(), &[("dimension", b.attr(&format!("#gpu<dim {d}>")))]);
+    let mut number = id('x');
+    let mut below = 1;
+    for (d, (inner, extent)) in ['y', 'z'].into_iter().zip(size.iter().zip(size.iter().skip(1))) {
+        below *= i64::from(*inner);
+        if *extent > 1 {
+            number = b.addi(number, b.muli(id(d), b.cidx(below)));
+        }
+    }
+    number
 }
 fn zero<'c>(b: &B<'c>, t: Type<'c>) -> V<'c> {
     match vector_len(t) {

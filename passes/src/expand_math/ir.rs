@@ -14,10 +14,10 @@ impl<'c> Ir<'c> {
     fn of(&self, scalar: Type<'c>) -> Type<'c> {
         self.lanes.map_or(scalar, |n| self.b.vector(n, scalar))
     }
-    fn float(&self) -> Type<'c> {
+    fn float_type(&self) -> Type<'c> {
         self.of(self.b.f32())
     }
-    fn int(&self) -> Type<'c> {
+    fn int_type(&self) -> Type<'c> {
         self.of(self.b.i(32))
     }
     fn splat(&self, scalar: &str, t: Type<'c>) -> V<'c> {
@@ -33,10 +33,10 @@ impl<'c> Machine for Ir<'c> {
 
     /// By its bits, which print and parse exactly.
     fn f(&self, x: f32) -> V<'c> {
-        self.splat(&format!("0x{:08X}", x.to_bits()), self.float())
+        self.splat(&format!("0x{:08X}", x.to_bits()), self.float_type())
     }
     fn i(&self, x: u32) -> V<'c> {
-        self.splat(&(x as i32).to_string(), self.int())
+        self.splat(&(x as i32).to_string(), self.int_type())
     }
     fn add(&self, a: V<'c>, b: V<'c>) -> V<'c> {
         self.b.addf(a, b)
@@ -72,16 +72,16 @@ impl<'c> Machine for Ir<'c> {
         self.b.same("math.copysign", &[a, sign])
     }
     fn bits(&self, a: V<'c>) -> V<'c> {
-        self.b.op1("arith.bitcast", &[a], self.int(), &[])
+        self.b.op1("arith.bitcast", &[a], self.int_type(), &[])
     }
-    fn from_bits(&self, a: V<'c>) -> V<'c> {
-        self.b.op1("arith.bitcast", &[a], self.float(), &[])
+    fn float(&self, a: V<'c>) -> V<'c> {
+        self.b.op1("arith.bitcast", &[a], self.float_type(), &[])
     }
     fn to_int(&self, a: V<'c>) -> V<'c> {
-        self.b.op1("arith.fptosi", &[a], self.int(), &[])
+        self.b.op1("arith.fptosi", &[a], self.int_type(), &[])
     }
     fn to_float(&self, a: V<'c>) -> V<'c> {
-        self.b.op1("arith.sitofp", &[a], self.float(), &[])
+        self.b.op1("arith.sitofp", &[a], self.float_type(), &[])
     }
     fn iadd(&self, a: V<'c>, b: V<'c>) -> V<'c> {
         self.b.addi(a, b)
@@ -93,7 +93,7 @@ impl<'c> Machine for Ir<'c> {
         self.b.muli(a, b)
     }
     fn imul_wide(&self, a: V<'c>, b: V<'c>) -> (V<'c>, V<'c>) {
-        let op = self.b.op("arith.mului_extended", &[a, b], &[self.int(); 2], &[], vec![]);
+        let op = self.b.op("arith.mului_extended", &[a, b], &[self.int_type(); 2], &[], vec![]);
         (crate::ir::result(op, 0), crate::ir::result(op, 1))
     }
     fn urem(&self, a: V<'c>, b: V<'c>) -> V<'c> {

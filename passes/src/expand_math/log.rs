@@ -42,7 +42,7 @@ fn reduce<M: Machine>(m: &M, x: M::F) -> (M::F, M::F, M::F) {
     let tiny = m.lt(x, m.f(f32::MIN_POSITIVE));
     let (k, one) = split(m, m.bits(m.sel(tiny, m.mul(x, m.f(8_388_608.0)), x)));
     let k = m.to_float(m.isel(tiny, m.isub(k, m.i(23)), k));
-    let f = m.sub(m.from_bits(one), m.f(1.0));
+    let f = m.sub(m.float(one), m.f(1.0));
     (k, f, tail(m, f))
 }
 /// The result for 0, negative numbers, infinity and NaN.
@@ -77,7 +77,7 @@ pub fn log1p<M: Machine>(m: &M, x: M::F) -> M::F {
     let s = m.power_of_two(
         m.isub(m.i(0), m.isel(large, m.i(24), m.isel(m.ilt(k, m.i(-24i32 as u32)), m.i(-24i32 as u32), k))),
     );
-    let f = m.sel(large, m.sub(m.from_bits(one), m.f(1.0)), m.fma(x, s, m.sub(s, m.f(1.0))));
+    let f = m.sel(large, m.sub(m.float(one), m.f(1.0)), m.fma(x, s, m.sub(s, m.f(1.0))));
     let k = m.to_float(k);
     let y = m.fma(k, m.f(LN2_HI), m.add(f, m.fma(k, m.f(LN2_LO), tail(m, f))));
     let y = m.sel(m.lt(x, m.f(f32::INFINITY)), m.copysign(y, x), x);

@@ -31,7 +31,8 @@ pub trait Machine {
     fn copysign(&self, a: Self::F, sign: Self::F) -> Self::F;
 
     fn bits(&self, a: Self::F) -> Self::I;
-    fn from_bits(&self, a: Self::I) -> Self::F;
+    /// The number of these bits.
+    fn float(&self, a: Self::I) -> Self::F;
     /// Of a finite number within i32, an integer already.
     fn to_int(&self, a: Self::F) -> Self::I;
     /// As signed.
@@ -88,11 +89,11 @@ pub trait Machine {
     }
     /// The 12 leading bits of the mantissa: products of two such are exact.
     fn head(&self, a: Self::F) -> Self::F {
-        self.from_bits(self.and(self.bits(a), self.i(0xffff_f000)))
+        self.float(self.and(self.bits(a), self.i(0xffff_f000)))
     }
     /// 2^n for n in [-126, 127].
     fn power_of_two(&self, n: Self::I) -> Self::F {
-        self.from_bits(self.shl(self.iadd(n, self.i(127)), self.i(23)))
+        self.float(self.shl(self.iadd(n, self.i(127)), self.i(23)))
     }
     /// a 2^n for n in [-252, 254]: rounds once if the result is denormal, overflows to infinity.
     fn scale(&self, a: Self::F, n: Self::I) -> Self::F {
@@ -154,7 +155,7 @@ impl Machine for Cpu {
     fn bits(&self, a: f32) -> u32 {
         a.to_bits()
     }
-    fn from_bits(&self, a: u32) -> f32 {
+    fn float(&self, a: u32) -> f32 {
         f32::from_bits(a)
     }
     fn to_int(&self, a: f32) -> u32 {

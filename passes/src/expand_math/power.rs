@@ -22,7 +22,7 @@ fn log2_parts<M: Machine>(m: &M, x: M::F) -> (M::F, M::F) {
     let bits = m.bits(m.sel(tiny, m.mul(x, m.f(8_388_608.0)), x));
     // The bits of sqrt(3)/2.
     let k = m.sar(m.isub(bits, m.i(0x3f5d_b3d7)), m.i(23));
-    let mantissa = m.from_bits(m.isub(bits, m.shl(k, m.i(23))));
+    let mantissa = m.float(m.isub(bits, m.shl(k, m.i(23))));
     let k = m.to_float(m.isel(tiny, m.isub(k, m.i(23)), k));
     let upper = m.lt(m.f(1.224_744_9), mantissa);
     let c = m.sel(upper, m.f(1.5), m.f(1.0));
@@ -95,7 +95,7 @@ pub fn cbrt<M: Machine>(m: &M, x: M::F) -> M::F {
     let tiny = m.lt(a, m.f(f32::MIN_POSITIVE));
     let a = m.sel(tiny, m.mul(a, m.f(16_777_216.0)), a);
     let (_, third) = m.imul_wide(m.bits(a), m.i(0x5555_5556));
-    let guess = m.from_bits(m.iadd(third, m.i(0x2a51_2ce3)));
+    let guess = m.float(m.iadd(third, m.i(0x2a51_2ce3)));
     let step = |y: M::F| {
         // Quarters, so that the sum does not overflow.
         let cube = m.mul(y, m.mul(y, m.mul(y, m.f(0.25))));

@@ -66,11 +66,11 @@ fn sin_cos<M: Machine>(m: &M, r: M::F) -> (M::F, M::F) {
 /// sin(q pi/2 + r)
 fn quarter<M: Machine>(m: &M, q: M::I, (sin, cos): (M::F, M::F)) -> M::F {
     let y = m.sel(m.ieq(m.and(q, m.i(1)), m.i(0)), sin, cos);
-    m.from_bits(m.xor(m.bits(y), m.shl(m.and(q, m.i(2)), m.i(30))))
+    m.float(m.xor(m.bits(y), m.shl(m.and(q, m.i(2)), m.i(30))))
 }
 /// y with its sign turned if x is negative.
 fn odd<M: Machine>(m: &M, x: M::F, y: M::F) -> M::F {
-    m.from_bits(m.xor(m.bits(y), m.and(m.bits(x), m.i(0x8000_0000))))
+    m.float(m.xor(m.bits(y), m.and(m.bits(x), m.i(0x8000_0000))))
 }
 
 pub fn sin<M: Machine>(m: &M, x: M::F) -> M::F {

@@ -150,8 +150,8 @@ pub const SPECIAL: &[f32] = &[
     f32::INFINITY,
     f32::NEG_INFINITY,
     f32::NAN,
-    3.1415927,
-    -1.5707964,
+    std::f32::consts::PI,
+    -std::f32::consts::FRAC_PI_2,
 ];
 
 /// Every `step`th f32 by its bits, and [`SPECIAL`]; two-argument functions get pairs of both and pseudo-random ones.
