@@ -15,6 +15,7 @@ mod raw;
 mod read;
 mod same;
 mod specialise;
+mod spell;
 mod text;
 pub mod tree;
 mod unbuild;

@@ -1,10 +1,12 @@
-//! From a verified program to the one that is compiled: known calls resolved, shapes static, constants folded.
+//! From a verified program to the one that is compiled: known calls resolved, shapes static, quantized arithmetic
+//! spelled out, constants folded.
 
 use crate::{
     diag::Diagnostic,
     fold::fold,
     known,
     specialise::{dynamic_dims, specialise},
+    spell,
     tree::{Block, Func, OpKind, Program, Type},
 };
 
@@ -22,6 +24,10 @@ pub fn prepare(mut p: Program, func: &str, shapes: Option<&[Vec<u64>]>) -> Resul
             None => static_shapes(&p, f)?,
         };
         p = specialise(&p, func, &own)?;
+    }
+    let errors = spell::spell_out(&mut p);
+    if !errors.is_empty() {
+        return Err(errors);
     }
     fold(&mut p);
     Ok(p)
