@@ -42,7 +42,7 @@ impl Pass for Fuse {
         let top = body(module);
         let mut outliner = outline::Outliner::new(context, top);
         for entry in entries(top) {
-            fuse(context, block(entry, 0), budget, &mut outliner);
+            fuse(context, block(entry, 0), budget, &mut outliner)?;
         }
         Ok(())
     }
@@ -57,17 +57,23 @@ pub fn entries<'c>(top: Blk<'c>) -> Vec<O<'c>> {
     funcs.filter(|o| str_attr(*o, "sym_visibility") != Some("private")).collect()
 }
 
-fn fuse<'c>(context: &'c Context, block: Blk<'c>, budget: usize, outliner: &mut outline::Outliner<'c>) {
+fn fuse<'c>(
+    context: &'c Context,
+    block: Blk<'c>,
+    budget: usize,
+    outliner: &mut outline::Outliner<'c>,
+) -> Result<(), PassError> {
     prepare::localise_constants(context, block);
     prepare::split_wide(context, block, budget);
     positions::lift(context, block);
     let view = view::View::of(block);
     let mut f = group::Grouper::new(&view, budget);
     assign::assign(&mut f);
-    outliner.block(block, &f);
+    outliner.block(block, &f)?;
     for op in ops(block).into_iter().filter(|o| name(*o).starts_with("scf.")) {
         for region in 0..op.region_count() {
-            fuse(context, crate::ir::block(op, region), budget, outliner);
+            fuse(context, crate::ir::block(op, region), budget, outliner)?;
         }
     }
+    Ok(())
 }

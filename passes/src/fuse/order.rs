@@ -5,6 +5,7 @@ use super::{
     group::Grouper,
     view::{Kind, Node, Val},
 };
+use crate::pass::PassError;
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -37,7 +38,8 @@ pub fn live(f: &Grouper) -> BTreeMap<usize, Vec<Val>> {
     found.iter().map(|g| (*g, results(g))).collect()
 }
 
-pub fn order(f: &Grouper, live: &BTreeMap<usize, Vec<Val>>) -> Vec<Item> {
+/// Errors are bugs: groups that depend on one another in a circle.
+pub fn order(f: &Grouper, live: &BTreeMap<usize, Vec<Val>>) -> Result<Vec<Item>, PassError> {
     let view = f.view;
     let mut items: Vec<Item> = live.keys().map(|g| Item::Group(*g)).collect();
     items.extend((0..view.nodes.len()).filter(|n| view.nodes[*n].kind == Kind::Host).map(Item::Host));
@@ -83,8 +85,7 @@ pub fn order(f: &Grouper, live: &BTreeMap<usize, Vec<Val>>) -> Vec<Item> {
         open.remove(&i);
         done.push(items[i]);
     }
-    assert!(open.is_empty(), "groups depend on one another in a circle");
-    done
+    if open.is_empty() { Ok(done) } else { Err(PassError::Bug("groups depend on one another in a circle".into())) }
 }
 /// Whether `from` must come after `to`.
 fn reaches(before: &[BTreeSet<usize>], from: usize, to: usize) -> bool {

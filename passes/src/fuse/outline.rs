@@ -6,7 +6,10 @@ use super::{
     order::{Item, live, order},
     view::{Kind, Node, Val, View},
 };
-use crate::ir::{rewrite::*, *};
+use crate::{
+    ir::{rewrite::*, *},
+    pass::PassError,
+};
 use melior::{
     Context,
     ir::{Type, operation::OperationPrintingFlags},
@@ -29,16 +32,17 @@ impl<'c> Outliner<'c> {
     }
 
     /// Replaces the ops of a block by calls.
-    pub fn block(&mut self, block: Blk<'c>, f: &Grouper<'_, 'c>) {
+    pub fn block(&mut self, block: Blk<'c>, f: &Grouper<'_, 'c>) -> Result<(), PassError> {
         let view = f.view;
         let live = live(f);
+        let items = order(f, &live)?;
         let mut map: Map<'c> = HashMap::new();
         let b = B::new(self.context, block);
         // Scalars of the host stay as they are, ahead of all.
         for n in view.nodes.iter().filter(|n| n.kind == Kind::Constant && !is_tensor(result(n.op, 0).r#type())) {
             move_to_end(n.op, block);
         }
-        for item in order(f, &live) {
+        for item in items {
             match item {
                 Item::Host(n) => {
                     remap(view.nodes[n].op, &map);
@@ -52,6 +56,7 @@ impl<'c> Outliner<'c> {
                 erase(n.op);
             }
         }
+        Ok(())
     }
 
     fn call(&mut self, b: &B<'c>, f: &Grouper<'_, 'c>, g: usize, outs: &[Val], map: &mut Map<'c>) {
