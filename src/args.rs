@@ -37,6 +37,10 @@ pub enum Command {
     InspectIr(InspectIr),
     /// Put an artifact and the runtime into an archive or an OCI image layout.
     Package(Package),
+    /// Send an OCI image layout to a registry. Blobs that are there already are not sent.
+    Push(Push),
+    /// Check the digests of an artifact, an archive or an OCI image layout.
+    Verify(Verify),
     /// List targets and device profiles.
     Targets(Targets),
     /// Say what this machine can build for and run on, and what is missing.
@@ -136,14 +140,17 @@ pub struct Package {
     /// Write a .tar.zst archive.
     #[arg(long, value_name = "FILE", required_unless_present = "oci")]
     pub archive: Option<PathBuf>,
-    /// Write an OCI image layout.
-    #[arg(long, value_name = "DIR")]
+    /// Write an OCI image layout, or push the image.
+    #[arg(long, value_name = "DIR|docker://REGISTRY/NAME:TAG")]
     pub oci: Option<PathBuf>,
+    /// Of the image's layers. Large weights are stored as they are.
+    #[arg(long, value_enum, default_value_t)]
+    pub compression: LayerCompression,
     /// The runtime to pack. Default: zml-run beside zmlc.
     #[arg(long, value_name = "FILE")]
     pub runtime: Option<PathBuf>,
-    /// Put our layers on this OCI layout instead of a base of our own.
-    #[arg(long, value_name = "DIR")]
+    /// Put our layers on this image instead of a base of our own: an OCI layout, or an image in a registry.
+    #[arg(long, value_name = "DIR|docker://REGISTRY/NAME:TAG")]
     pub base: Option<PathBuf>,
     /// A label of the image, KEY=VALUE.
     #[arg(long, value_name = "KEY=VALUE", value_parser = label)]
@@ -151,6 +158,31 @@ pub struct Package {
     /// Whether weights that are not in the artifact go into the package.
     #[arg(long, value_enum, default_value_t)]
     pub weights: WeightsChoice,
+    /// Where else than beside the artifact weights are looked for.
+    #[arg(long, value_name = "DIR")]
+    pub weights_dir: Vec<PathBuf>,
+    /// A licence text to include.
+    #[arg(long, value_name = "FILE")]
+    pub license: Vec<PathBuf>,
+}
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum LayerCompression {
+    #[default]
+    Zstd,
+    Gzip,
+    None,
+}
+#[derive(Args, Debug)]
+pub struct Push {
+    /// What `zmlc package --oci DIR` wrote.
+    pub layout: PathBuf,
+    /// REGISTRY/NAME:TAG. Logins are those of `docker login` and `podman login`.
+    pub reference: String,
+}
+#[derive(Args, Debug)]
+pub struct Verify {
+    /// NAME.zml, NAME.tar.zst, or the folder of a layout.
+    pub path: PathBuf,
 }
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum WeightsChoice {

@@ -38,6 +38,8 @@ fn run(cli: Cli) -> ExitCode {
         Command::Inspect(a) => commands::inspect::run(&a, printer),
         Command::InspectIr(a) => commands::inspect_ir::run(&a, printer),
         Command::Package(a) => commands::package::run(&a, printer),
+        Command::Push(a) => commands::push::run(&a, printer),
+        Command::Verify(a) => commands::verify::run(&a, printer),
         Command::Targets(a) => commands::targets::run(&a, printer),
         Command::Doctor => commands::doctor::run(printer),
         Command::Explain { code } => commands::explain::run(&code, printer),

@@ -9,5 +9,7 @@ pub mod init;
 pub mod inspect;
 pub mod inspect_ir;
 pub mod package;
+pub mod push;
 pub mod run;
 pub mod targets;
+pub mod verify;

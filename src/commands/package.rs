@@ -1,14 +1,15 @@
 //! `zmlc package ARTIFACT`: an archive that runs where it is unpacked, an OCI image layout whose entrypoint runs the model.
 
+use super::push::push;
 use crate::{
-    args::{Package, WeightsChoice},
+    args::{LayerCompression, Package, WeightsChoice},
     failure::Failure,
     printer::Printer,
 };
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use zmlc_import::{diag::Diagnostic, tree::Span};
-use zmlc_package::{ArchivePlan, Base, Compression, ImagePlan, PackageError, Search, Weights};
+use zmlc_package::{ArchivePlan, Base, Compression, Credentials, ImagePlan, PackageError, Reference, Search, Weights};
 
 pub fn run(args: &Package, printer: Printer) -> Result<(), Failure> {
     let runtime = match &args.runtime {
@@ -16,7 +17,7 @@ pub fn run(args: &Package, printer: Printer) -> Result<(), Failure> {
         None => beside()?,
     };
     let weights = match args.weights {
-        WeightsChoice::Include => Weights::Include { folders: vec![] },
+        WeightsChoice::Include => Weights::Include { folders: args.weights_dir.clone() },
         WeightsChoice::External => Weights::External,
     };
     let mtime = zmlc_package::source_date_epoch().map_err(|e| failure(&e))?;
@@ -26,7 +27,7 @@ pub fn run(args: &Package, printer: Printer) -> Result<(), Failure> {
             artifact: args.artifact.clone(),
             weights: weights.clone(),
             libraries: vec![],
-            licenses: vec![],
+            licenses: args.license.clone(),
             mtime,
         };
         let report = zmlc_package::archive(&plan, out).map_err(|e| failure(&e))?;
@@ -35,37 +36,77 @@ pub fn run(args: &Package, printer: Printer) -> Result<(), Failure> {
             &json!({"archive": out, "bytes": report.bytes, "unpacked": report.unpacked, "files": report.files}),
         );
     }
-    if let Some(dir) = &args.oci {
+    if let Some(to) = &args.oci {
+        let scratch = tempfile::tempdir().map_err(|e| Failure::file(&std::env::temp_dir(), "write", &e))?;
+        let base = match &args.base {
+            None => Base::Files(Search::host()),
+            Some(from) => match in_registry(from) {
+                None => Base::Layout(from.clone()),
+                Some(from) => {
+                    let dir = scratch.path().join("base");
+                    let from: Reference = from.parse().map_err(|e| failure(&e))?;
+                    let architecture = zmlc_package::architecture(&runtime).map_err(|e| failure(&e))?;
+                    zmlc_package::pull(&from, architecture, &Credentials::from_environment(), &dir)
+                        .map_err(|e| failure(&e))?;
+                    Base::Layout(dir)
+                }
+            },
+        };
         let plan = ImagePlan {
             runtime,
             artifact: args.artifact.clone(),
             weights,
-            base: args.base.clone().map_or_else(|| Base::Files(Search::host()), Base::Layout),
-            compression: Compression::default(),
+            base,
+            compression: match args.compression {
+                LayerCompression::Zstd => Compression::Zstd,
+                LayerCompression::Gzip => Compression::Gzip,
+                LayerCompression::None => Compression::None,
+            },
             reference: Some("latest".into()),
             labels: args.label.iter().cloned().collect(),
             annotations: Default::default(),
-            licenses: vec![],
+            licenses: args.license.clone(),
             mtime,
         };
-        let report = zmlc_package::oci(&plan, dir).map_err(|e| failure(&e))?;
-        let mut text = format!("{}: {} {}\n", dir.display(), report.platform, report.digest);
-        for l in &report.layers {
-            text.push_str(&format!(
-                "  {:<16} {:>12} bytes, {:>12} unpacked  {}\n",
-                l.title, l.bytes, l.unpacked, l.digest
-            ));
+        match in_registry(to) {
+            None => layout(&plan, to, printer)?,
+            Some(reference) => {
+                let dir = scratch.path().join("image");
+                layout(&plan, &dir, printer)?;
+                push(&dir, reference, printer)?;
+            }
         }
-        let layers: Vec<_> = report
-            .layers
-            .iter()
-            .map(|l| json!({"title": l.title, "digest": l.digest, "bytes": l.bytes, "unpacked": l.unpacked}))
-            .collect();
-        printer.result(
-            &text,
-            &json!({"layout": dir, "digest": report.digest, "platform": report.platform, "layers": layers}),
-        );
     }
+    Ok(())
+}
+
+/// `docker://...`
+fn in_registry(to: &Path) -> Option<&str> {
+    to.to_str().filter(|t| t.starts_with("docker://"))
+}
+
+/// Writes the layout and says what is in it.
+fn layout(plan: &ImagePlan, dir: &Path, printer: Printer) -> Result<(), Failure> {
+    let report = zmlc_package::oci(plan, dir).map_err(|e| failure(&e))?;
+    for w in &report.warnings {
+        printer.note(&format!("warning: {w}"));
+    }
+    let mut text = format!("{}: {} {}\n", dir.display(), report.platform, report.digest);
+    for l in &report.layers {
+        text.push_str(&format!("  {:<16} {:>12} bytes, {:>12} unpacked  {}\n", l.title, l.bytes, l.unpacked, l.digest));
+    }
+    let layers: Vec<_> = report
+        .layers
+        .iter()
+        .map(|l| json!({"title": l.title, "digest": l.digest, "bytes": l.bytes, "unpacked": l.unpacked}))
+        .collect();
+    printer.result(
+        &text,
+        &json!({
+            "layout": dir, "digest": report.digest, "platform": report.platform, "layers": layers,
+            "warnings": report.warnings,
+        }),
+    );
     Ok(())
 }
 
@@ -78,6 +119,6 @@ fn beside() -> Result<PathBuf, Failure> {
     }
     Err(Failure::Usage(format!("there is no {}; give the runtime with --runtime FILE", found.display())))
 }
-fn failure(e: &PackageError) -> Failure {
+pub(super) fn failure(e: &PackageError) -> Failure {
     Diagnostic::error(e.code(), Span::NONE, e.to_string()).hint(e.remedy()).into()
 }

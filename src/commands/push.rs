@@ -1,0 +1,25 @@
+//! `zmlc push LAYOUT REGISTRY/NAME:TAG`: sends an OCI image layout to a registry.
+
+use super::package::failure;
+use crate::{args::Push, failure::Failure, printer::Printer};
+use serde_json::json;
+use std::path::Path;
+use zmlc_package::Credentials;
+
+pub fn run(args: &Push, printer: Printer) -> Result<(), Failure> {
+    push(&args.layout, &args.reference, printer)
+}
+
+pub fn push(layout: &Path, reference: &str, printer: Printer) -> Result<(), Failure> {
+    let to: zmlc_package::Reference = reference.parse().map_err(|e| failure(&e))?;
+    let progress = &mut |digest: &str, bytes| printer.note(&format!("sending {digest}, {bytes} bytes"));
+    let report =
+        zmlc_package::push(layout, &to, &Credentials::from_environment(), progress).map_err(|e| failure(&e))?;
+    let bytes: u64 = report.sent.iter().map(|(_, n)| n).sum();
+    let (sent, present) = (report.sent.len(), report.present.len());
+    printer.result(
+        &format!("{to}: {}\n  {sent} blobs sent, {bytes} bytes; {present} were there\n", report.digest),
+        &json!({"reference": to.to_string(), "digest": report.digest, "sent": sent, "bytes": bytes, "present": present}),
+    );
+    Ok(())
+}
