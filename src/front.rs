@@ -141,7 +141,7 @@ pub fn bind(model: &Model, loaded: &[Loaded], files: &[WeightFile]) -> Result<Bo
             let role = if let Some(s) = model.file.state.iter().find(|s| s.argument == *name) {
                 let next = match &s.result {
                     Some(r) => result_names.iter().position(|n| n == r),
-                    None => donation.flatten(),
+                    None => donation.flatten().or_else(|| result_names.iter().position(|n| n == name)),
                 };
                 match next.filter(|r| *r < results.len()) {
                     Some(r) => Role::State(state(&mut bound.states, s.name.clone(), tensor, &mut results[r])),

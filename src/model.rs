@@ -86,7 +86,8 @@ pub struct StateSection {
     pub name: String,
     /// The argument that reads it, in every entry that has one of this name.
     pub argument: String,
-    /// The result that is its next value. Default: the one that the program aliases with the argument.
+    /// The result that is its next value. Default: the one that the program aliases with the argument, else the one of the
+    /// argument's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<String>,
 }

@@ -26,6 +26,9 @@ use zmlc_passes::{
     widen_predicates::WidenPredicates,
 };
 
+/// First line of what `inspect-ir` prints, before the stage's name. A comment to MLIR.
+pub const STAGE_MARK: &str = "// after ";
+
 /// Passes recurse along chains of ops, which are as long as the program makes them.
 pub const STACK: usize = 256 << 20;
 

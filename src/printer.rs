@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use std::{
-    io::{IsTerminal, Write},
+    io::{ErrorKind, IsTerminal, Write},
     time::Duration,
 };
 use zmlc_import::diag::{Diagnostic, Diagnostics};
@@ -26,9 +26,14 @@ impl Printer {
     /// The command's result.
     pub fn data(&self, text: &str) {
         let mut out = std::io::stdout().lock();
-        // A closed pipe (`| head`) ends the output, not the program with a panic.
-        let _ = out.write_all(text.as_bytes());
-        let _ = out.flush();
+        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+            // A closed pipe (`| head`) ends the output, and that is what was asked for.
+            Err(e) if e.kind() != ErrorKind::BrokenPipe => {
+                eprintln!("error: cannot write to stdout: {e}");
+                std::process::exit(1);
+            }
+            _ => {}
+        }
     }
     /// The command's result, as text for people or as JSON.
     pub fn result(&self, human: &str, json: &Value) {

@@ -127,6 +127,11 @@ fn resume<'a>(
     options: &mut Options<'a>,
 ) -> Result<Start<'a>, Failure> {
     let text = std::fs::read_to_string(path).map_err(|e| Failure::file(path, "read", &e))?;
+    if let Some(stage) = text.lines().next().and_then(|l| l.strip_prefix(pipeline::STAGE_MARK))
+        && stage != pass
+    {
+        return Err(Failure::Usage(format!("{} is IR from after {stage}, not after {pass}", path.display())));
+    }
     let context = context::context();
     let mut module = context::parse(&context, &text)?;
     if metadata::model(&module).is_none() || metadata::weights(&module).is_none() {

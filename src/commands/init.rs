@@ -64,7 +64,7 @@ pub fn run(args: &Init, printer: Printer) -> Result<(), Failure> {
         let files = args.weights.iter().map(|p| relative(p, &args.output)).collect::<Result<_, _>>()?;
         Some(WeightsSection { files, embed: Embed::Auto, map })
     };
-    let name = args.name.clone().or_else(|| program.name.clone()).unwrap_or_else(|| "model".into());
+    let name = args.name.clone().or_else(|| program.name.as_deref().map(file_name)).unwrap_or_else(|| "model".into());
     let file = ModelFile {
         model: ModelSection { name, version: "1".into() },
         entry: vec![section],
@@ -81,6 +81,11 @@ pub fn run(args: &Init, printer: Printer) -> Result<(), Failure> {
     Ok(())
 }
 
+/// A module's name with everything that is not plain in a file name as `_`.
+fn file_name(module: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_".contains(c) { c } else { '_' };
+    module.chars().map(plain).collect()
+}
 /// `path` as seen from `folder`.
 fn relative(path: &Path, folder: &Path) -> Result<PathBuf, Failure> {
     std::fs::create_dir_all(folder).map_err(|e| Failure::file(folder, "create", &e))?;

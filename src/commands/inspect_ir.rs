@@ -44,6 +44,11 @@ pub fn run(args: &InspectIr, printer: Printer) -> Result<(), Failure> {
         )));
     }
     let all = stages(args, &model, &selected, printer)?;
+    if let Some(k) = &args.kernel
+        && !all.iter().any(|(_, text)| text.contains(&format!("@{k} ")) || text.contains(&format!("@{k}(")))
+    {
+        return Err(Failure::Usage(format!("there is no kernel `{k}`; `zmlc inspect` lists them")));
+    }
     let wanted = |i: usize| match &args.pass {
         Some(p) => all[i].0 == p.as_str(),
         None => args.all || args.dump_to.is_some() || args.diff || i + 1 == all.len(),
@@ -56,13 +61,13 @@ pub fn run(args: &InspectIr, printer: Printer) -> Result<(), Failure> {
         match &args.dump_to {
             Some(folder) => {
                 let path = folder.join(format!("{i:02}.{name}.{}", extension(name, &selected)));
-                artifact::write_file(&path, shown.as_bytes())?;
+                artifact::write_file(&path, resumable(name, &shown).as_bytes())?;
                 printer.note(&path.display().to_string());
             }
             None if several => {
                 let _ = writeln!(text, "// ---- after {name} ----\n{shown}");
             }
-            None => text.push_str(&shown),
+            None => text.push_str(&resumable(name, &shown)),
         }
     }
     printer.data(&text);
@@ -101,6 +106,11 @@ fn stages(args: &InspectIr, model: &Model, selected: &Selected, printer: Printer
         Err(e) => return Err(e),
     }
     Ok(all)
+}
+
+/// With the stage that left the IR, which `build --from` holds against what it is told.
+fn resumable(stage: &str, text: &str) -> String {
+    if stage == pipeline::SERIALIZE { text.into() } else { format!("{}{stage}\n{text}", pipeline::STAGE_MARK) }
 }
 
 fn show(module: &Module, kernel: Option<&str>) -> String {

@@ -1,8 +1,10 @@
 //! The pass `emit`: every dispatch function becomes a `gpu.module` with one kernel, and every `zml.dispatch` that names
 //! it learns its grid.
 //!
-//!     func.func private @k(%a: tensor<8xf32>) -> tensor<8xf32> attributes {zml.dispatch, zml.hero = "loop"}
-//!     →  gpu.module @k { gpu.func @k(%a: memref<8xf32>, %r: memref<8xf32>) kernel {...} }
+//! ```text
+//! func.func private @k(%a: tensor<8xf32>) -> tensor<8xf32> attributes {zml.dispatch, zml.hero = "loop"}
+//! →  gpu.module @k { gpu.func @k(%a: memref<8xf32>, %r: memref<8xf32>) kernel {...} }
+//! ```
 //!
 //! The emitter is chosen by the dispatch's hero: [`loops`] for elements that stand alone, [`reduce`] for rows,
 //! [`matmul`] for contractions with tiles. All of them get values from the elemental engine ([`eval`]). Kernels use gpu,

@@ -29,6 +29,7 @@ pub fn verify(program: &Program) -> Vec<Diagnostic> {
     let funcs: HashMap<&str, &Func> = program.funcs.iter().map(|f| (f.name.as_str(), f)).collect();
     for f in program.funcs.iter().filter(|f| !f.external) {
         signature(f, &mut out);
+        sizes(f, &mut out);
         let mut known = HashMap::new();
         constants(&f.body, &mut known);
         block(&Known { funcs: &funcs, constants: &known }, f, &f.body, &mut out);
@@ -44,6 +45,18 @@ fn signature(f: &Func, out: &mut Vec<Diagnostic>) {
             Diagnostic::error("E0202", f.body.span, format!("`@{}` does not return what its type says", f.name))
                 .label("values of other types"),
         );
+    }
+}
+
+/// Every stage counts bytes in 63 bits.
+fn sizes(f: &Func, out: &mut Vec<Diagnostic>) {
+    for v in &f.values {
+        let Type::Tensor(t) = &v.ty else { continue };
+        let bytes =
+            t.dims.iter().flatten().try_fold(t.dtype.bytes() as i64, |n, d| n.checked_mul(i64::try_from(*d).ok()?));
+        if bytes.is_none() && !t.dims.contains(&Some(0)) {
+            out.push(Diagnostic::error("E0104", v.span, format!("`%{}` has more than 2^63 bytes", v.name)));
+        }
     }
 }
 
