@@ -1,10 +1,12 @@
 //! Runs the MNIST artifact on the best device of this machine: draws a few digits with the predicted and the true label,
-//! then the accuracy on all of them.
+//! then on all of them the accuracy, and how often the class is the one that plain arithmetic in f64 gives.
 //!
-//!     cargo run --release --example mnist -- NAME.zml DIGITS.safetensors
+//! ```sh
+//! cargo run --release --example mnist -- NAME.zml DIGITS.safetensors [DEVICE]
+//! ```
 
 use std::{path::Path, process::ExitCode};
-use zml_runtime::{Artifact, Device, DeviceRequest, Model, Session, WeightPlaces};
+use zml_runtime::{Artifact, Device, DeviceRequest, Model, Session, WeightPlaces, format::WeightSource};
 
 const SIDE: usize = 28;
 const PIXELS: usize = SIDE * SIDE;
@@ -16,11 +18,15 @@ const DRAWN: usize = 4;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [artifact, digits] = &arguments[..] else {
-        eprintln!("usage: mnist NAME.zml DIGITS.safetensors");
-        return ExitCode::from(2);
+    let (artifact, digits, device) = match &arguments[..] {
+        [a, d] => (a, d, "auto"),
+        [a, d, device] => (a, d, device.as_str()),
+        _ => {
+            eprintln!("usage: mnist NAME.zml DIGITS.safetensors [DEVICE]");
+            return ExitCode::from(2);
+        }
     };
-    match run(Path::new(artifact), Path::new(digits)) {
+    match run(Path::new(artifact), Path::new(digits), device) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
             eprintln!("error: {e}");
@@ -29,9 +35,9 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(artifact: &Path, digits: &Path) -> Result<(), Box<dyn std::error::Error>> {
+fn run(artifact: &Path, digits: &Path, device: &str) -> Result<(), Box<dyn std::error::Error>> {
     let artifact = Artifact::open(artifact)?;
-    let device = Device::open(DeviceRequest::Auto, &artifact)?;
+    let device = Device::open(device.parse::<DeviceRequest>()?, &artifact)?;
     println!("device: {device}");
     for line in device.passed_over() {
         println!("  {line}");
@@ -52,15 +58,39 @@ fn run(artifact: &Path, digits: &Path) -> Result<(), Box<dyn std::error::Error>>
         session.write(ENTRY, 0, &input)?;
         session.call(ENTRY)?;
         let scores: Vec<f32> = session.read(ENTRY, 0)?.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
-        predicted.extend(scores.chunks(CLASSES).take(batch.len() / (PIXELS * 4)).map(argmax));
+        predicted.extend(scores.chunks(CLASSES).take(batch.len() / (PIXELS * 4)).map(argmax::<f32>));
     }
     draw(&images, &predicted, &labels);
     let right = predicted.iter().zip(&labels).filter(|(p, l)| **p == **l as usize).count();
     println!("accuracy: {right} of {} digits, {:.1} %", labels.len(), 100.0 * right as f64 / labels.len() as f64);
+    let plain = reference(&artifact, &images);
+    let same = predicted.iter().zip(&plain).filter(|(p, q)| p == q).count();
+    println!("the class that plain f64 arithmetic gives: {same} of {}", plain.len());
     Ok(())
 }
 
-fn argmax(scores: &[f32]) -> usize {
+/// The classes by the network's formula in f64, with the weights of the artifact: relu(x w1 + b1) w2 + b2.
+fn reference(artifact: &Artifact, images: &[u8]) -> Vec<usize> {
+    let floats = |b: &[u8]| -> Vec<f64> { b.as_chunks().0.iter().map(|x| f64::from(f32::from_le_bytes(*x))).collect() };
+    let weight = |name: &str| {
+        let found = artifact.manifest.weights.iter().find(|w| w.tensor.name == name).expect("a weight of the model");
+        let WeightSource::Embedded { blob } = found.source else { panic!("the weights are small and embedded") };
+        floats(artifact.blob(blob))
+    };
+    let (w1, b1, w2, b2) = (weight("w1"), weight("b1"), weight("w2"), weight("b2"));
+    let layer = |x: &[f64], w: &[f64], b: &[f64]| -> Vec<f64> {
+        (0..b.len()).map(|j| b[j] + (0..x.len()).map(|i| x[i] * w[i * b.len() + j]).sum::<f64>()).collect()
+    };
+    floats(images)
+        .chunks(PIXELS)
+        .map(|x| {
+            let hidden: Vec<f64> = layer(x, &w1, &b1).into_iter().map(|h| h.max(0.0)).collect();
+            argmax(&layer(&hidden, &w2, &b2))
+        })
+        .collect()
+}
+
+fn argmax<T: PartialOrd>(scores: &[T]) -> usize {
     (0..scores.len()).fold(0, |best, i| if scores[i] > scores[best] { i } else { best })
 }
 
