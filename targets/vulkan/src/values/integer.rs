@@ -1,5 +1,5 @@
 //! Integer ops that SPIR-V or its conversion has for 32 bits alone, or not at all: bit counts, minimum and maximum
-//! through GLSL, shuffles of other widths.
+//! through GLSL, shuffles of other widths, widening to 64 bits.
 
 use super::{
     rewrite::{Lanes, Rewrite},
@@ -23,6 +23,9 @@ pub fn op<'c>(b: &B<'c>, s: &Scalar<'c>, x: &[V<'c>]) -> Option<V<'c>> {
             // The one bit is the sign.
             let [minus, zero] = [-1.0, 0.0].map(|v| b.cfloat(s.to[0], v));
             Some(b.select(x[0], minus, zero))
+        }
+        "arith.extsi" | "arith.extui" if !read::is_i1(s.from) && read::int_bits(s.to[0]) == Some(64) => {
+            Some(double(b, s.name, x[0]))
         }
         "math.absi" => Some(magnitude(b, x[0])),
         // SPIR-V leaves a negative operand open under Vulkan, and MLIR's way around it fails for the least integer.
@@ -60,6 +63,18 @@ pub fn op<'c>(b: &B<'c>, s: &Scalar<'c>, x: &[V<'c>]) -> Option<V<'c>> {
 fn magnitude<'c>(b: &B<'c>, x: V<'c>) -> V<'c> {
     let zero = b.cint(x.r#type(), 0);
     b.select(b.cmpi("slt", x, zero), b.same("arith.subi", &[zero, x]), x)
+}
+/// An integer of up to 32 bits as two words of 64. Mesa 22.3 (Debian 12's software Vulkan) narrows a comparison of a
+/// 64-bit conversion with a constant and gets it wrong: `i64(-5) >= 0` was true. Words put together it leaves alone.
+fn double<'c>(b: &B<'c>, extend: &str, x: V<'c>) -> V<'c> {
+    let word = b.i(32);
+    let low = if read::bits(x.r#type()) < 32 { b.op1(extend, &[x], word, &[]) } else { x };
+    let high = match extend {
+        "arith.extsi" => b.same("arith.shrsi", &[low, b.cint(word, 31)]),
+        _ => b.cint(word, 0),
+    };
+    let pair = b.op1("spirv.CompositeConstruct", &[low, high], b.vector(2, word), &[]);
+    b.op1("spirv.Bitcast", &[pair], b.i(64), &[])
 }
 /// Set bits, by SPIR-V's 32-bit count.
 fn population<'c>(b: &B<'c>, x: V<'c>) -> V<'c> {

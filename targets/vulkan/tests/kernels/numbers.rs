@@ -425,3 +425,35 @@ fn atomics() {
     let largest = |bin: usize| x.iter().skip(bin).step_by(4).copied().max().expect("16");
     assert_eq!(unpack::<i32>(&got[2]), [largest(0), largest(1), largest(2), largest(3)]);
 }
+
+/// Comparisons of widened integers with constants: Mesa 22.3 gets those of a 64-bit conversion wrong.
+#[test]
+fn widened_integers_compare() {
+    let values = [-5i32, -1, 0, 1, 9, 10, i32::MIN, i32::MAX];
+    for (op, signed) in [("extsi", true), ("extui", false)] {
+        let text = format!(
+            r#"gpu.module @k {{
+  gpu.func @k(%a: memref<8xi32> {{zml.access = "read"}}, %r: memref<8xi32> {{zml.access = "write"}}) kernel
+      attributes {{known_block_size = array<i32: 8, 1, 1>, zml.grid = array<i32: 1, 1, 1>}} {{
+    %t = gpu.thread_id x
+    %x = memref.load %a[%t] : memref<8xi32>
+    %w = arith.{op} %x : i32 to i64
+    %zero = arith.constant 0 : i64
+    %n = arith.constant 9 : i64
+    %p = arith.cmpi sge, %w, %zero : i64
+    %q = arith.cmpi sle, %w, %n : i64
+    %b = arith.andi %p, %q : i1
+    %y = arith.extui %b : i1 to i32
+    memref.store %y, %r[%t] : memref<8xi32>
+    gpu.return
+  }}
+}}"#
+        );
+        let built = build(&text, &spec()).unwrap_or_else(|e| panic!("{op}: {e}"));
+        let Some(got) = run(&built, 0, &[pack(&values), vec![0; 32]], &[]) else { return };
+        let within =
+            |x: i32| if signed { (0..=9).contains(&i64::from(x)) } else { (0..=9).contains(&i64::from(x as u32)) };
+        let want: Vec<i32> = values.iter().map(|x| i32::from(within(*x))).collect();
+        assert_eq!(unpack::<i32>(&got[1]), want, "{op}");
+    }
+}
