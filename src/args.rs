@@ -26,6 +26,8 @@ pub enum Command {
     Init(Init),
     /// Read and verify StableHLO programs, and nothing more.
     Check(Check),
+    /// Write a program as StableHLO text (.mlir) or as a portable artifact (.mlirbc).
+    Convert(Convert),
     /// Compile a model to DIR/NAME.zml.
     Build(Build),
     /// Run an artifact. The same options as zml-run, which needs no compiler.
@@ -72,6 +74,17 @@ pub struct Init {
 pub struct Check {
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
+}
+#[derive(Args, Debug)]
+pub struct Convert {
+    /// StableHLO text or portable bytecode.
+    pub program: PathBuf,
+    /// FILE.mlir for text, FILE.mlirbc or FILE.bc for a portable artifact.
+    #[arg(long, short, value_name = "FILE")]
+    pub output: PathBuf,
+    /// The StableHLO version whose readers must take the artifact, `1.10`.
+    #[arg(long, value_name = "VERSION", value_parser = version)]
+    pub artifact_version: Option<(u32, u32)>,
 }
 #[derive(Args, Debug)]
 pub struct Build {
@@ -198,4 +211,9 @@ pub struct Targets {
 
 fn label(s: &str) -> Result<(String, String), String> {
     s.split_once('=').map(|(k, v)| (k.into(), v.into())).ok_or_else(|| "a label is KEY=VALUE".into())
+}
+
+fn version(s: &str) -> Result<(u32, u32), String> {
+    let parts = s.split_once('.').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
+    parts.ok_or_else(|| "a version is MAJOR.MINOR, 1.10".into())
 }

@@ -33,6 +33,7 @@ fn run(cli: Cli) -> ExitCode {
     let done = match cli.command {
         Command::Init(a) => commands::init::run(&a, printer),
         Command::Check(a) => commands::check::run(&a, printer),
+        Command::Convert(a) => commands::convert::run(&a, printer),
         Command::Build(a) => commands::build::run(&a, printer),
         Command::Run(a) => return commands::run::run(&a),
         Command::Inspect(a) => commands::inspect::run(&a, printer),

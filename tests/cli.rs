@@ -113,3 +113,18 @@ fn json_is_one_object_a_line() {
         assert!(object["code"].is_string() && object["message"].is_string(), "{line}");
     }
 }
+
+#[test]
+fn a_program_converts_there_and_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = fixture("corpus/mnist_cnn_b1/program.mlir");
+    let program = program.to_str().expect("UTF-8");
+    zmlc_ok(folder.path(), &["convert", program, "-o", "a.mlir"]);
+    zmlc_ok(folder.path(), &["convert", program, "-o", "a.mlirbc"]);
+    zmlc_ok(folder.path(), &["convert", "a.mlirbc", "-o", "b.mlir"]);
+    let text = |f: &str| std::fs::read_to_string(folder.path().join(f)).expect("written");
+    assert_eq!(text("a.mlir"), text("b.mlir"));
+    assert!(std::fs::read(folder.path().join("a.mlirbc")).expect("written").starts_with(b"ML\xefR"));
+    let out = zmlc(folder.path(), &["convert", program, "-o", "c.mlir", "--artifact-version", "1.10"]);
+    assert_eq!(out.status.code(), Some(2));
+}

@@ -3,6 +3,7 @@
 pub mod build;
 pub mod check;
 pub mod completions;
+pub mod convert;
 pub mod doctor;
 pub mod explain;
 pub mod init;
