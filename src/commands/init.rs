@@ -2,7 +2,7 @@
 
 use crate::{
     args::Init,
-    artifact,
+    artifact, codes,
     failure::Failure,
     front::{self, boundary},
     model::{Embed, EntrySection, ModelFile, ModelSection, WeightsSection},
@@ -17,7 +17,10 @@ use std::{
     path::{Path, PathBuf},
 };
 use zml_format::Tensor;
-use zmlc_import::diag::{Diagnostics, Source};
+use zmlc_import::{
+    diag::{Diagnostic, Diagnostics, Source},
+    tree::Span,
+};
 
 pub fn run(args: &Init, printer: Printer) -> Result<(), Failure> {
     let bytes = std::fs::read(&args.program).map_err(|e| Failure::file(&args.program, "read", &e))?;
@@ -30,7 +33,11 @@ pub fn run(args: &Init, printer: Printer) -> Result<(), Failure> {
         return Err(Failure::Usage(format!("{} exists; --force replaces it", target.display())));
     }
     let Some(func) = program.main() else {
-        return Err(Failure::Usage("the program has no function `main` and not exactly one public one".into()));
+        let public: Vec<&str> = program.funcs.iter().filter(|f| f.public).map(|f| f.name.as_str()).collect();
+        let message = "the program has no function `main` and not exactly one public one";
+        let d = Diagnostic::error(codes::MODEL_ENTRY, Span::NONE, message);
+        let hint = format!("write model.toml by hand with `function = ...`; there are {}", public.join(", "));
+        return Err(Failure::Input(Diagnostics::from(d.hint(hint)).locate(&source)));
     };
     let section =
         EntrySection { name: "main".into(), program: relative(&args.program, &args.output)?, ..Default::default() };
