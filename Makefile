@@ -2,7 +2,8 @@
 # ZMLC_NO_APT=1: a missing package is an error that names it, nothing is installed.
 
 APT = libmlir-22-dev mlir-22-tools llvm-22-dev lld-22 libclang-22-dev clang-22 \
-      libvulkan1 mesa-vulkan-drivers python3-venv skopeo podman runc
+      zlib1g-dev libzstd-dev libvulkan1 mesa-vulkan-drivers python3-venv \
+      zstd skopeo podman runc docker-registry
 CORPUS ?= ../shared/corpus
 VENV = .venv
 # The software Vulkan device, if it is there, beside whatever the machine has.
