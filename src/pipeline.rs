@@ -69,6 +69,8 @@ pub struct Options<'a> {
     pub without: &'a [&'a str],
     /// Start after this pass, on IR that it left behind.
     pub after: Option<&'a str>,
+    /// Stop after this pass of a device profile: nothing is serialised.
+    pub until: Option<&'a str>,
 }
 
 /// Runs the common passes; the result is text because each device profile continues in a context of its own.
@@ -94,9 +96,12 @@ pub fn lower<'a, T>(
     let context = context::context();
     let mut module = context::parse(&context, text)?;
     metadata::set_profile(&B::new(&context, body(&module)), &module, &selected.id());
-    let run = Run { after: options.after, without: options.without, observe, ..Run::default() };
+    let run = Run { after: options.after, until: options.until, without: options.without, observe };
     let times = pass::run(&context, &mut module, &device(selected), Env { spec: Some(&selected.spec) }, run)?;
-    let binaries = selected.target.serialize(&context, &module, &selected.spec)?;
+    let binaries = match options.until {
+        Some(_) => vec![],
+        None => selected.target.serialize(&context, &module, &selected.spec)?,
+    };
     Ok((done(&module, binaries)?, times))
 }
 

@@ -31,7 +31,7 @@ pub fn run(args: &Build, printer: Printer) -> Result<(), Failure> {
     let files = model.as_ref().map(weights::open).transpose()?.unwrap_or_default();
     let bar = printer.progress();
     let without: Vec<&str> = args.without.iter().map(String::as_str).collect();
-    let mut options = Options { without: &without, after: None };
+    let mut options = Options { without: &without, ..Options::default() };
 
     bar.set_message("reading");
     let source = match &args.from {

@@ -77,7 +77,7 @@ pub fn run(args: &InspectIr, printer: Printer) -> Result<(), Failure> {
 /// Every stage up to the one asked for.
 fn stages(args: &InspectIr, model: &Model, selected: &Selected, printer: Printer) -> Result<Vec<Stage>, Failure> {
     let without: Vec<&str> = args.without.iter().map(String::as_str).collect();
-    let options = Options { without: &without, after: None };
+    let options = Options { without: &without, ..Options::default() };
     let until = |name: &str| args.pass.as_deref() == Some(name);
     let files = weights::open(model)?;
     let mut all: Vec<Stage> = vec![];
@@ -99,11 +99,10 @@ fn stages(args: &InspectIr, model: &Model, selected: &Selected, printer: Printer
     let text = context::print(&module);
     let mut observe = |name: &'static str, m: &Module| all.push((name, show(m, args.kernel.as_deref())));
     let binaries = |_: &Module, b: Vec<Binary>| disassembly(&b, selected, args.kernel.as_deref());
-    match pipeline::lower(&text, selected, options, Some(&mut observe), binaries) {
-        Ok((text, _)) => all.push((pipeline::SERIALIZE, text)),
-        // A later stage may fail: what was asked for is there all the same.
-        Err(_) if args.pass.as_deref().is_some_and(|p| all.iter().any(|s| s.0 == p)) => {}
-        Err(e) => return Err(e),
+    let until = args.pass.as_deref().filter(|p| *p != pipeline::SERIALIZE);
+    let (text, _) = pipeline::lower(&text, selected, Options { until, ..options }, Some(&mut observe), binaries)?;
+    if until.is_none() {
+        all.push((pipeline::SERIALIZE, text));
     }
     Ok(all)
 }
