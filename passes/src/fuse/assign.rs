@@ -24,7 +24,8 @@ pub fn assign(f: &mut Grouper) {
     for node in 0..f.view.nodes.len() {
         match f.view.nodes[node].kind {
             Kind::Constant if f.is_wanted(node) => own_loop(f, node, "a constant that must be in memory"),
-            Kind::Constant | Kind::Host => {}
+            Kind::Constant => {}
+            Kind::Host => whole(f, node, Hero::Host, "control flow and its glue"),
             Kind::Map => map(f, node),
             Kind::Reduce => reduce(f, node),
             Kind::Contraction => {
@@ -33,12 +34,7 @@ pub fn assign(f: &mut Grouper) {
             }
             Kind::Window => found(f, node, Hero::Loop, "a reduction over a window, serial in each element".into()),
             Kind::Update => update(f, node),
-            Kind::Special => {
-                let g = f.open(Hero::Special, f.view.elements(node), "an op with a kernel of its own".into());
-                let mut cone = Cone::default();
-                cone.inputs.extend(&f.view.nodes[node].reads);
-                f.join(node, g, &cone);
-            }
+            Kind::Special => whole(f, node, Hero::Special, "an op with a kernel of its own"),
         }
     }
     release(f);
@@ -58,7 +54,7 @@ fn map(f: &mut Grouper, node: Node) {
     let wanted = f.is_wanted(node);
     // A copy or a broadcast is nothing to keep a group open for.
     if view.nodes[node].cost > 0 || wanted {
-        for g in f.need(&under).into_iter().rev() {
+        for g in f.need(&under).into_iter().rev().filter(|g| f.groups[*g].hero != Hero::Host).collect::<Vec<_>>() {
             match f.may_join(node, g) {
                 Ok(c) if c.reads_group => {
                     settle(f, node, Some(g));
@@ -80,6 +76,13 @@ fn map(f: &mut Grouper, node: Node) {
     }
 }
 
+/// A group of an op that reads all its operands from memory.
+fn whole(f: &mut Grouper, node: Node, hero: Hero, why: &str) {
+    let g = f.open(hero, 0, why.into());
+    let mut cone = Cone::default();
+    cone.inputs.extend(&f.view.nodes[node].reads);
+    f.join(node, g, &cone);
+}
 fn own_loop(f: &mut Grouper, node: Node, why: &str) {
     found(f, node, Hero::Loop, why.into());
 }
@@ -98,8 +101,8 @@ fn reduce(f: &mut Grouper, node: Node) {
     let under = cone(f, node);
     let need = f.need(&under);
     let mut candidates: Vec<usize> = need.iter().rev().copied().filter(|g| f.groups[*g].hero == Hero::Reduce).collect();
-    let recent = f.groups.len().saturating_sub(SIBLINGS)..f.groups.len();
-    for g in recent.rev().filter(|g| f.groups[*g].hero == Hero::Reduce && !need.contains(g)) {
+    let recent = (0..f.groups.len()).rev().filter(|g| f.groups[*g].hero != Hero::Host).take(SIBLINGS);
+    for g in recent.filter(|g| f.groups[*g].hero == Hero::Reduce && !need.contains(g)) {
         let shares = f.groups[g].inputs.intersection(&under.inputs).any(|v| f.view.values[*v].elements() > 1);
         if shares && f.groups[g].rows == f.view.elements(node) && same_length(f, node, g) {
             candidates.push(g);

@@ -15,6 +15,8 @@ pub enum Hero {
     Matmul,
     /// One op that no hero covers.
     Special,
+    /// One op that stays in the entry, so that dependencies through it are seen.
+    Host,
 }
 
 pub struct Group {
@@ -236,7 +238,7 @@ impl<'v, 'c> Grouper<'v, 'c> {
         let group = &self.groups[g];
         let elements = self.view.elements(node);
         let kind = self.view.nodes[node].kind;
-        if group.hero == Hero::Special || self.writes_in_place(g) {
+        if matches!(group.hero, Hero::Special | Hero::Host) || self.writes_in_place(g) {
             return Err(Stop::InPlace);
         }
         let fits = match group.hero {
@@ -299,7 +301,7 @@ impl<'v, 'c> Grouper<'v, 'c> {
     pub fn refresh(&mut self, g: usize) {
         let mut all = Cone::default();
         for node in self.groups[g].members.clone() {
-            if self.groups[g].hero == Hero::Special {
+            if matches!(self.groups[g].hero, Hero::Special | Hero::Host) {
                 all.inputs.extend(&self.view.nodes[node].reads);
                 continue;
             }

@@ -10,6 +10,7 @@ mod check;
 mod contraction;
 mod group;
 mod index;
+mod loops;
 mod order;
 mod outline;
 mod positions;
@@ -63,6 +64,7 @@ fn fuse<'c>(
     budget: usize,
     outliner: &mut outline::Outliner<'c>,
 ) -> Result<(), PassError> {
+    loops::hand_on_all(context, block);
     prepare::localise_constants(context, block);
     prepare::split_wide(context, block, budget);
     positions::lift(context, block);

@@ -2,7 +2,7 @@
 //! writes into it, and otherwise as the program had it. It must not change what is grouped.
 
 use super::{
-    group::Grouper,
+    group::{Grouper, Hero},
     view::{Kind, Node, Val},
 };
 use crate::pass::PassError;
@@ -22,7 +22,8 @@ pub fn live(f: &Grouper) -> BTreeMap<usize, Vec<Val>> {
     }
     let mut found = BTreeSet::new();
     loop {
-        let more: Vec<usize> = needed.iter().filter_map(|v| f.writer(*v)).filter(|g| !found.contains(g)).collect();
+        let writers = needed.iter().filter_map(|v| f.writer(*v)).filter(|g| f.groups[*g].hero != Hero::Host);
+        let more: Vec<usize> = writers.filter(|g| !found.contains(g)).collect();
         if more.is_empty() {
             break;
         }

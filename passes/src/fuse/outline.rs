@@ -81,7 +81,7 @@ impl<'c> Outliner<'c> {
             Hero::Loop => "loop",
             Hero::Reduce => "reduce",
             Hero::Matmul => "matmul",
-            Hero::Special => name(view.nodes[group.members[0]].op),
+            Hero::Special | Hero::Host => name(view.nodes[group.members[0]].op),
         };
         set_attr(func, "zml.dispatch", b.unit());
         set_attr(func, "zml.hero", b.str(hero));
