@@ -148,10 +148,11 @@ pub struct InspectIr {
     pub without: Vec<String>,
 }
 #[derive(Args, Debug)]
+#[command(group(clap::ArgGroup::new("output").args(["archive", "oci"]).required(true).multiple(true)))]
 pub struct Package {
     pub artifact: PathBuf,
     /// Write a .tar.zst archive.
-    #[arg(long, value_name = "FILE", required_unless_present = "oci")]
+    #[arg(long, value_name = "FILE")]
     pub archive: Option<PathBuf>,
     /// Write an OCI image layout, or push the image.
     #[arg(long, value_name = "DIR|docker://REGISTRY/NAME:TAG")]

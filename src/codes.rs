@@ -7,6 +7,7 @@ pub const MODEL: &str = "E0901";
 pub const MODEL_ENTRY: &str = "E0902";
 pub const TARGET_LIST: &str = "E0903";
 pub const FILE: &str = "E0904";
+pub const DIMS: &str = "E0905";
 pub const WEIGHTS: &str = "E1001";
 pub const ARTIFACT: &str = "E1101";
 
@@ -29,6 +30,10 @@ pub const CODES: &[(&str, &str)] = &[
     (MODEL_ENTRY, "model.toml names something that the program does not have: a function, argument or result."),
     (TARGET_LIST, "--target names a target or profile that does not exist. `zmlc targets` lists them."),
     (FILE, "A file cannot be read or written."),
+    (
+        DIMS,
+        "The program has dynamic dimensions, and model.toml does not say for which sizes to build it, or says so in a way that does not fit. Each combination of the sizes under [entry.dims] becomes a specialisation; the shapes of the inputs choose among them when the model runs.",
+    ),
     (WEIGHTS, "A weights file lacks a tensor, or has it with another element type or shape than the program."),
     (ARTIFACT, "The .zml file is not an artifact that this version reads, or it is damaged."),
 ];

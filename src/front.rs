@@ -1,38 +1,43 @@
-//! From model.toml to level 1: reads each entry's program, decides what each argument is (input, weight, state) and hands the
-//! tree to `legalize`. Every finding of every entry is reported.
+//! From model.toml to level 1: reads each entry's program, makes it static for each choice of sizes, and hands the trees to
+//! `legalize` with what `bind` found their arguments to be. Every finding of every entry is reported.
 
 use crate::{
-    codes,
+    bind::Bound,
+    codes, dims,
     failure::Failure,
-    metadata::{self, WeightInfo},
-    model::{Embed, EntrySection, Model},
+    metadata,
+    model::{EntrySection, Model},
     names,
-    weights::{self, WeightFile},
 };
 use melior::{Context, ir::Module};
-use zml_format::{State, Tensor};
+use std::rc::Rc;
+use zml_format::{Dim, sizes};
 use zmlc_import::{
     diag::{Diagnostic, Diagnostics, Source, did_you_mean},
-    tree::{Func, Program, Span, Type},
+    tree::{Func, Program, Span},
 };
 use zmlc_passes::{
     ir::{B, body},
-    legalize::{self, ArgumentPlan, EntryPlan, ResultPlan, Role},
+    legalize,
 };
 
-/// Weights up to this many bytes together go into the artifact unless model.toml says otherwise.
-const EMBED_LIMIT: u64 = 32 << 20;
-
-/// A program that was read and verified, with the function that an entry calls.
+/// A program that was read, verified and made static, with the function that an entry calls: one for each choice of sizes.
 pub struct Loaded {
     pub section: EntrySection,
-    pub source: Source,
+    pub source: Rc<Source>,
     pub program: Program,
     pub function: String,
+    /// Names of the arguments.
+    pub arguments: Vec<String>,
+    pub dims: Vec<Dim>,
 }
 impl Loaded {
     pub fn func(&self) -> &Func {
         self.program.func(&self.function).expect("looked up when loaded")
+    }
+    /// For messages: `entry `main`` or `entry `main` for batch=8`.
+    pub fn title(&self) -> String {
+        title(&self.section.name, &self.dims)
     }
 }
 
@@ -42,10 +47,10 @@ pub fn load(model: &Model) -> Result<(Vec<Loaded>, Diagnostics), Failure> {
     for section in &model.file.entry {
         let path = model.locate(&section.program);
         match std::fs::read(&path) {
-            Ok(bytes) => match entry(section, Source::new(path.display().to_string(), bytes), &mut found) {
-                Some(l) => loaded.push(l),
-                None => continue,
-            },
+            Ok(bytes) => {
+                let source = Source::new(path.display().to_string(), bytes);
+                loaded.extend(entry(model, section, source, &mut found));
+            }
             Err(e) => match Failure::file(&path, "read", &e) {
                 Failure::Input(d) => found.list.extend(d.list),
                 f => return Err(f),
@@ -70,8 +75,9 @@ pub fn read(source: &Source, found: &mut Diagnostics) -> Option<Program> {
     (!bad).then_some(program)
 }
 
-fn entry(section: &EntrySection, source: Source, found: &mut Diagnostics) -> Option<Loaded> {
-    let program = read(&source, found)?;
+/// Every specialisation of an entry; none after an error.
+fn entry(model: &Model, section: &EntrySection, source: Source, found: &mut Diagnostics) -> Vec<Loaded> {
+    let Some(program) = read(&source, found) else { return vec![] };
     let function = match &section.function {
         Some(f) => program.func(f),
         None => program.main(),
@@ -101,110 +107,43 @@ fn entry(section: &EntrySection, source: Source, found: &mut Diagnostics) -> Opt
             .hint(format!("add `function = ...` to the entry; the public functions are {}", public.join(", "))),
         };
         found.push(d);
-        return None;
+        return vec![];
     };
-    match zmlc_import::prepare(program, &function, None) {
-        Ok(program) => Some(Loaded { section: section.clone(), source, program, function }),
-        Err(list) => {
-            found.list.extend(Diagnostics::from(list).locate(&source).list);
-            None
+    let func = program.func(&function).expect("just found");
+    let arguments = names::arguments(&program, func, section);
+    let choices = match dims::choices(section, &program, &function, &arguments, &model.source, &source) {
+        Ok(c) => c,
+        Err(d) => {
+            found.list.extend(d.list);
+            return vec![];
+        }
+    };
+    let source = Rc::new(source);
+    let mut loaded = vec![];
+    for choice in choices {
+        match zmlc_import::prepare(program.clone(), &function, choice.shapes.as_deref()) {
+            Ok(program) => loaded.push(Loaded {
+                section: section.clone(),
+                source: source.clone(),
+                program,
+                function: function.clone(),
+                arguments: arguments.clone(),
+                dims: choice.dims,
+            }),
+            Err(mut list) => {
+                if !choice.dims.is_empty() {
+                    let title = title(&section.name, &choice.dims);
+                    list.iter_mut().for_each(|d| d.message = format!("{title}: {}", d.message));
+                }
+                found.list.extend(Diagnostics::from(list).locate(&source).list);
+            }
         }
     }
+    loaded
 }
-
-/// What the arguments of all entries are.
-pub struct Bound {
-    pub plans: Vec<EntryPlan>,
-    pub weights: Vec<WeightInfo>,
-    pub states: Vec<State>,
-}
-
-/// Matches arguments with weights and states.
-pub fn bind(model: &Model, loaded: &[Loaded], files: &[WeightFile]) -> Result<Bound, Failure> {
-    let mut bound = Bound { plans: vec![], weights: vec![], states: vec![] };
-    let mut found = Diagnostics::default();
-    let mut used: Vec<(usize, String)> = vec![];
-    let mut bytes: Vec<&[u8]> = vec![];
-    for l in loaded {
-        let func = l.func();
-        let argument_names = names::arguments(func, &l.section);
-        let result_names = names::results(func, &l.section);
-        let mut results: Vec<ResultPlan> =
-            result_names.iter().map(|n| ResultPlan { name: n.clone(), state: None }).collect();
-        let mut arguments = vec![];
-        for (i, name) in argument_names.iter().enumerate() {
-            let Some(tensor) = boundary(func.ty(func.body.args[i]), name) else {
-                found.push(not_a_tensor(&l.section, "argument", name));
-                continue;
-            };
-            let donation = func.arg_attrs.get(i).and_then(names::donation);
-            let role = if let Some(s) = model.file.state.iter().find(|s| s.argument == *name) {
-                let next = match &s.result {
-                    Some(r) => result_names.iter().position(|n| n == r),
-                    None => donation.flatten().or_else(|| result_names.iter().position(|n| n == name)),
-                };
-                match next.filter(|r| *r < results.len()) {
-                    Some(r) => Role::State(state(&mut bound.states, s.name.clone(), tensor, &mut results[r])),
-                    None => {
-                        found.push(
-                            Diagnostic::error(
-                                codes::MODEL_ENTRY,
-                                Span::NONE,
-                                format!(
-                                    "state `{}`: no result of entry `{}` is its next value",
-                                    s.name, l.section.name
-                                ),
-                            )
-                            .hint(format!("name it with `result = ...`; the results are {}", result_names.join(", "))),
-                        );
-                        continue;
-                    }
-                }
-            } else if let Some((file, key)) = weight_of(model, files, name) {
-                match check_weight(&files[file], &key, &tensor) {
-                    Ok(data) => {
-                        let at = used.iter().position(|u| *u == (file, key.clone())).unwrap_or_else(|| {
-                            used.push((file, key.clone()));
-                            bytes.push(data);
-                            bound.weights.push(WeightInfo {
-                                tensor: Tensor { name: key.clone(), ..tensor },
-                                sha256: String::new(),
-                                file: file_name(&files[file]),
-                                key,
-                                embed: false,
-                            });
-                            bound.weights.len() - 1
-                        });
-                        Role::Weight(at)
-                    }
-                    Err(d) => {
-                        found.push(*d);
-                        continue;
-                    }
-                }
-            } else {
-                Role::Input { donated: donation.is_some() || l.section.donated.contains(name) }
-            };
-            arguments.push(ArgumentPlan { name: name.clone(), role });
-        }
-        unknown_names(l, &argument_names, &mut found);
-        bound.plans.push(EntryPlan { name: l.section.name.clone(), arguments, results });
-    }
-    missing_keys(model, files, loaded, &mut found);
-    if found.has_errors() {
-        return Err(Failure::Input(found));
-    }
-    let total: u64 = bytes.iter().map(|b| b.len() as u64).sum();
-    let embed = match model.file.weights.as_ref().map(|w| w.embed).unwrap_or_default() {
-        Embed::Always => true,
-        Embed::Never => false,
-        Embed::Auto => total <= EMBED_LIMIT,
-    };
-    for (w, data) in bound.weights.iter_mut().zip(bytes) {
-        w.sha256 = weights::sha256(data);
-        w.embed = embed;
-    }
-    Ok(bound)
+fn title(entry: &str, dims: &[Dim]) -> String {
+    let sizes = if dims.is_empty() { String::new() } else { format!(" for {}", sizes(dims)) };
+    format!("entry `{entry}`{sizes}")
 }
 
 /// The module after `legalize`, with what later stages must know of the model.
@@ -229,106 +168,4 @@ pub fn legalize<'c>(
     }
     metadata::write(&b, &module, &bound.weights, &bound.states);
     Ok(module)
-}
-
-/// Name, element type and shape of an argument or result; none for what is not a static tensor.
-pub fn boundary(ty: &Type, name: &str) -> Option<Tensor> {
-    match ty {
-        Type::Tensor(t) => Some(Tensor { name: name.into(), dtype: t.dtype, shape: t.shape()? }),
-        _ => None,
-    }
-}
-fn not_a_tensor(section: &EntrySection, what: &str, name: &str) -> Diagnostic {
-    Diagnostic::error(
-        codes::ENTRY,
-        Span::NONE,
-        format!("entry `{}`: {what} `{name}` is not a tensor of static shape", section.name),
-    )
-}
-fn state(states: &mut Vec<State>, name: String, tensor: Tensor, result: &mut ResultPlan) -> usize {
-    let at = states.iter().position(|s| s.tensor.name == name).unwrap_or_else(|| {
-        states.push(State { tensor: Tensor { name, ..tensor } });
-        states.len() - 1
-    });
-    result.state = Some(at);
-    at
-}
-fn file_name(f: &WeightFile) -> String {
-    f.path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default()
-}
-/// File and key of the weight that an argument is: by the map, else by its name, else by the plain form of its name.
-fn weight_of(model: &Model, files: &[WeightFile], name: &str) -> Option<(usize, String)> {
-    let map = &model.file.weights.as_ref()?.map;
-    let find = |key: &str| files.iter().position(|f| f.find(key).is_some()).map(|f| (f, key.to_string()));
-    match map.get(name) {
-        Some(key) => find(key),
-        None => find(name).or_else(|| find(&names::plain(name))),
-    }
-}
-fn check_weight<'a>(file: &'a WeightFile, key: &str, want: &Tensor) -> Result<&'a [u8], Box<Diagnostic>> {
-    let (dtype, shape, bytes) = file.find(key).expect("the file was chosen because it has the key");
-    if dtype == Some(want.dtype) && *shape == want.shape {
-        return Ok(bytes);
-    }
-    let form = |d: Option<zml_format::DType>, s: &[u64]| {
-        let dims: String = s.iter().map(|d| format!("{d}x")).collect();
-        format!("tensor<{dims}{}>", d.map_or("?", zml_format::DType::name))
-    };
-    Err(Box::new(
-        Diagnostic::error(
-            codes::WEIGHTS,
-            Span::NONE,
-            format!(
-                "weight `{key}` in {} is {}, argument `{}` is {}",
-                file.path.display(),
-                form(dtype, shape),
-                want.name,
-                form(Some(want.dtype), &want.shape)
-            ),
-        )
-        .hint("export the program and the weights from the same model, in the same element type"),
-    ))
-}
-fn unknown_names(l: &Loaded, arguments: &[String], found: &mut Diagnostics) {
-    for d in l.section.donated.iter().filter(|d| !arguments.contains(d)) {
-        let report = Diagnostic::error(
-            codes::MODEL_ENTRY,
-            Span::NONE,
-            format!("entry `{}`: `donated` names `{d}`, which is no argument", l.section.name),
-        );
-        found.push(match did_you_mean(d, arguments.iter().map(String::as_str)) {
-            Some(n) => report.hint(format!("did you mean `{n}`?")),
-            None => report.hint(format!("the arguments are {}", arguments.join(", "))),
-        });
-    }
-}
-/// Map entries that name no argument or no tensor, and states that name no argument.
-fn missing_keys(model: &Model, files: &[WeightFile], loaded: &[Loaded], found: &mut Diagnostics) {
-    let arguments: Vec<String> = loaded.iter().flat_map(|l| names::arguments(l.func(), &l.section)).collect();
-    let no_argument = |what: &str, name: &str| {
-        let d = Diagnostic::error(
-            codes::MODEL_ENTRY,
-            Span::NONE,
-            format!("{what} `{name}`, which is no argument of any entry"),
-        );
-        match did_you_mean(name, arguments.iter().map(String::as_str)) {
-            Some(n) => d.hint(format!("did you mean `{n}`?")),
-            None => d.hint(format!("the arguments are {}", arguments.join(", "))),
-        }
-    };
-    for s in model.file.state.iter().filter(|s| !arguments.contains(&s.argument)) {
-        found.push(no_argument(&format!("state `{}` names", s.name), &s.argument));
-    }
-    for (argument, key) in model.file.weights.iter().flat_map(|w| &w.map) {
-        if !arguments.contains(argument) {
-            found.push(no_argument("[weights.map] names", argument));
-        }
-        if !files.iter().any(|f| f.find(key).is_some()) {
-            let d = Diagnostic::error(codes::WEIGHTS, Span::NONE, format!("no weights file has a tensor `{key}`"));
-            found.push(match did_you_mean(key, files.iter().flat_map(WeightFile::names)) {
-                Some(n) => d.hint(format!("did you mean `{n}`?")),
-                None => d,
-            });
-        }
-    }
 }

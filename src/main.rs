@@ -2,8 +2,10 @@
 
 mod args;
 mod artifact;
+mod bind;
 mod codes;
 mod commands;
+mod dims;
 mod failure;
 mod front;
 mod metadata;
@@ -20,12 +22,29 @@ use printer::Printer;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::try_parse().unwrap_or_else(|e| wrong_usage(&e));
     let command = std::thread::Builder::new().stack_size(pipeline::STACK).spawn(|| run(cli)).expect("a thread starts");
     command.join().unwrap_or_else(|_| {
         eprintln!("error: this is a bug in zmlc: the panic above");
         ExitCode::from(101)
     })
+}
+
+/// Help and version too, which are on stdout and no error.
+fn wrong_usage(e: &clap::Error) -> ! {
+    let args: Vec<String> = std::env::args().collect();
+    let json = args.iter().any(|a| a == "--message-format=json")
+        || args.windows(2).any(|a| a[0] == "--message-format" && a[1] == "json");
+    if e.use_stderr() && json {
+        let text = e.to_string();
+        // The paragraphs below the first are advice for people.
+        let first = text.split("\n\n").next().unwrap_or_default();
+        let message: Vec<&str> = first.trim_start_matches("error: ").lines().map(str::trim).collect();
+        Printer { format: printer::MessageFormat::Json, quiet: true }
+            .failure(&failure::Failure::Usage(message.join(" ")));
+        std::process::exit(2);
+    }
+    e.exit()
 }
 
 fn run(cli: Cli) -> ExitCode {
@@ -35,7 +54,7 @@ fn run(cli: Cli) -> ExitCode {
         Command::Check(a) => commands::check::run(&a, printer),
         Command::Convert(a) => commands::convert::run(&a, printer),
         Command::Build(a) => commands::build::run(&a, printer),
-        Command::Run(a) => return commands::run::run(&a),
+        Command::Run(a) => return commands::run::run(&a, printer),
         Command::Inspect(a) => commands::inspect::run(&a, printer),
         Command::InspectIr(a) => commands::inspect_ir::run(&a, printer),
         Command::Package(a) => commands::package::run(&a, printer),

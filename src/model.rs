@@ -6,6 +6,7 @@ use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
 };
+use toml::Spanned;
 use zmlc_import::{
     diag::{Diagnostic, Source, did_you_mean},
     tree::Span,
@@ -38,6 +39,9 @@ pub struct ModelSection {
 fn default_version() -> String {
     "1".into()
 }
+/// Keys and values with their places, so that what is wrong with one is shown there.
+pub type Table = BTreeMap<Spanned<String>, Spanned<toml::Value>>;
+
 /// A function of a StableHLO program that can be called.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -54,6 +58,12 @@ pub struct EntrySection {
     /// Names for the results, in order. Default: those that the exporter wrote, then `out0`, ...
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub results: Vec<String>,
+    /// Sizes to build for, of each dynamic dimension by its name: every combination is a specialisation.
+    #[serde(default, skip_serializing_if = "Table::is_empty")]
+    pub dims: Table,
+    /// Names of dynamic dimensions, where the exporter has none: for an argument a name or a size for each dimension.
+    #[serde(default, skip_serializing_if = "Table::is_empty")]
+    pub shapes: Table,
     /// Names of arguments whose buffers the program may overwrite, besides those that it marks itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub donated: Vec<String>,
@@ -117,6 +127,8 @@ impl PackageSection {
 pub struct Model {
     pub file: ModelFile,
     pub path: PathBuf,
+    /// Its text, for findings that show a place in it.
+    pub source: Source,
 }
 impl Model {
     pub fn read(path: &Path) -> Result<Self, Failure> {
@@ -129,7 +141,7 @@ impl Model {
             );
         };
         let file: ModelFile = toml::from_str(text).map_err(|e| invalid(&e, &source))?;
-        let model = Model { file, path: path.to_path_buf() };
+        let model = Model { file, path: path.to_path_buf(), source };
         model.check()?;
         Ok(model)
     }

@@ -1,11 +1,11 @@
 //! Names of arguments and results: those of model.toml, else those that the exporter left in the program, else `arg0`, `out0`.
 
 use crate::model::EntrySection;
-use zmlc_import::tree::{Attr, Attrs, Func};
+use zmlc_import::tree::{Attr, Attrs, Func, Program};
 
-pub fn arguments(func: &Func, section: &EntrySection) -> Vec<String> {
-    let exported = |i: usize| func.values[func.body.args[i].0 as usize].loc.name().map(str::to_string);
-    names(func.body.args.len(), &section.arguments, exported, "arg")
+pub fn arguments(program: &Program, func: &Func, section: &EntrySection) -> Vec<String> {
+    let exported = zmlc_import::argument_names(program, &func.name);
+    names(func.body.args.len(), &section.arguments, |i| exported.get(i).cloned().flatten(), "arg")
 }
 pub fn results(func: &Func, section: &EntrySection) -> Vec<String> {
     let exported = |i: usize| match find(func.result_attrs.get(i)?, "jax.result_info")? {

@@ -42,6 +42,13 @@ impl Printer {
             MessageFormat::Json => self.data(&format!("{json}\n")),
         }
     }
+    /// The command's result, as text for people or as one line of JSON for each element.
+    pub fn list(&self, human: &str, json: &[Value]) {
+        match self.format {
+            MessageFormat::Human => self.data(human),
+            MessageFormat::Json => self.data(&json.iter().map(|j| format!("{j}\n")).collect::<String>()),
+        }
+    }
     /// A remark, on stderr.
     pub fn note(&self, text: &str) {
         if !self.quiet && self.format == MessageFormat::Human {

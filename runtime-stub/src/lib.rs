@@ -24,17 +24,21 @@
 //!     let mut session = Session::new(&model)?;
 //!     let pixels = [0.0f32; 784];
 //!     let bytes: Vec<u8> = pixels.iter().flat_map(|x| x.to_le_bytes()).collect();
-//!     session.write(&entry.name, 0, &bytes)?;
-//!     session.call(&entry.name)?;
-//!     let scores: Vec<f32> = session.read(&entry.name, 0)?.as_chunks().0.iter().map(|x| f32::from_le_bytes(*x)).collect();
+//!     session.write(&entry.id(), 0, &bytes)?;
+//!     session.call(&entry.id())?;
+//!     let scores: Vec<f32> = session.read(&entry.id(), 0)?.as_chunks().0.iter().map(|x| f32::from_le_bytes(*x)).collect();
 //!     println!("{scores:?}, {} submits", session.counters().submits);
 //!     Ok(())
 //! }
 //! ```
 //!
+//! An entry of a program with dynamic dimensions has a specialisation for each choice of sizes that was built:
+//! [`Model::choose`] gives the one for the shapes at hand, and a session takes its [`id`](format::Entry::id).
+//!
 //! State (a KV cache) stays on the device between calls and between entries; [`Session::reset`] sets it to zeros.
 //! Drivers are opened at run time: nothing of them is needed to build or start a program that uses this crate.
 
+mod choose;
 pub mod cli;
 mod counters;
 mod device;
@@ -47,10 +51,11 @@ mod session;
 pub mod tensor;
 mod weights;
 
+pub use choose::{by_shapes, find_entry, specialisations};
 pub use counters::Counters;
 pub use device::{Backend, Device, DeviceInfo, DeviceKind, DeviceRequest};
 pub use error::{Error, Result};
-pub use model::{Model, find_entry, find_tensor};
+pub use model::{Model, find_tensor};
 pub use session::Session;
 pub use weights::WeightPlaces;
 pub use zml_format::{self as format, Artifact, ArtifactError};

@@ -1,6 +1,7 @@
 //! A model on a device: kernels loaded, weights and constants uploaded, once for all sessions.
 
 use crate::{
+    choose::{by_shapes, find_entry, specialisations},
     counters::Tally,
     device::Device,
     drivers::{KernelSet, Region},
@@ -18,6 +19,8 @@ pub struct Model(pub(crate) Arc<Loaded>);
 pub(crate) struct Loaded {
     pub device: Device,
     pub manifest: Manifest,
+    /// [`Entry::id`] of each entry.
+    pub ids: Vec<String>,
     pub kernels: KernelSet,
     /// One for each of `Manifest::weights`.
     pub weights: Vec<Region>,
@@ -54,7 +57,16 @@ impl Model {
             *at = region;
         }
         let kernels = driver.load(profile, artifact)?;
-        Ok(Model(Arc::new(Loaded { device: device.clone(), manifest, kernels, weights, constants, _memory: memory })))
+        let ids = manifest.entries.iter().map(Entry::id).collect();
+        Ok(Model(Arc::new(Loaded {
+            device: device.clone(),
+            manifest,
+            ids,
+            kernels,
+            weights,
+            constants,
+            _memory: memory,
+        })))
     }
 
     pub fn manifest(&self) -> &Manifest {
@@ -63,9 +75,22 @@ impl Model {
     pub fn device(&self) -> &Device {
         &self.0.device
     }
-    /// The entry `name`; without a name the only one.
+    /// The entry `name`, or `main[batch=8]` of a dynamic one; without a name the only one.
     pub fn entry(&self, name: Option<&str>) -> Result<&Entry> {
         find_entry(&self.0.manifest, name)
+    }
+    /// The specialisation of an entry whose inputs have exactly these shapes, one for each input. [`Session`](crate::Session)
+    /// takes its [`Entry::id`].
+    pub fn choose(&self, name: Option<&str>, shapes: &[&[u64]]) -> Result<&Entry> {
+        let entries = specialisations(&self.0.manifest, name)?;
+        let (has, given) = (entries[0].inputs().count(), shapes.len());
+        if has != given {
+            return Err(Error::Input(format!(
+                "entry `{}` has {has} inputs; {given} shapes were given",
+                entries[0].name
+            )));
+        }
+        by_shapes(&entries, &shapes.iter().map(|s| s.to_vec()).enumerate().collect::<Vec<_>>())
     }
 }
 impl fmt::Debug for Model {
@@ -82,21 +107,6 @@ impl Loaded {
 impl Drop for Loaded {
     fn drop(&mut self) {
         self.device.driver.unload(self.kernels);
-    }
-}
-
-/// The entry `name`; without a name the only one.
-pub fn find_entry<'a>(m: &'a Manifest, name: Option<&str>) -> Result<&'a Entry> {
-    let all = || m.entries.iter().map(|e| e.name.as_str()).collect::<Vec<_>>().join(", ");
-    match name {
-        Some(name) => {
-            let found = m.entries.iter().find(|e| e.name == name);
-            found.ok_or_else(|| Error::Input(format!("no entry `{name}`; `{}` has: {}", m.model.name, all())))
-        }
-        None => match &m.entries[..] {
-            [only] => Ok(only),
-            _ => Err(Error::Input(format!("`{}` has several entries, name one of: {}", m.model.name, all()))),
-        },
     }
 }
 

@@ -1,6 +1,7 @@
 //! A conversation with a model: its own state, scratch memory, inputs and outputs.
 
 use crate::{
+    choose::find_entry,
     counters::{Counters, Tally},
     drivers::{Executable, Job, Region},
     error::{Error, Result},
@@ -13,6 +14,8 @@ use std::{fmt, sync::Arc};
 use zml_format::{Argument, Buffer, BufferKind, EntryResult};
 
 /// Several sessions of one model, also on several threads, do not see each other's state.
+///
+/// Entries are given by their [`id`](zml_format::Entry::id); the name alone will do where there is one specialisation.
 ///
 /// Everything is allocated on creation and on the first call of an entry; later calls allocate nothing.
 pub struct Session {
@@ -110,8 +113,14 @@ impl Session {
     }
 
     fn index(&self, entry: &str) -> Result<usize> {
-        let found = self.model.manifest.entries.iter().position(|e| e.name == entry);
-        found.ok_or_else(|| Error::Input(format!("no entry `{entry}`")))
+        match self.model.ids.iter().position(|id| id == entry) {
+            Some(i) => Ok(i),
+            // The name alone is enough where there is one specialisation, and else an error that lists them.
+            None => {
+                let id = find_entry(&self.model.manifest, Some(entry))?.id();
+                Ok(self.model.ids.iter().position(|i| *i == id).expect("it was found"))
+            }
+        }
     }
 
     fn ready(&mut self, e: usize) -> Result<&mut Ready> {

@@ -3,7 +3,7 @@
 use crate::{
     args::Build,
     artifact::{self, Lowered},
-    codes,
+    bind, codes,
     failure::Failure,
     front,
     metadata::{self, WeightInfo},
@@ -97,7 +97,8 @@ pub fn simplified(
     let begin = Instant::now();
     let (loaded, warnings) = front::load(model)?;
     printer.diagnostics(&warnings);
-    let bound = front::bind(model, &loaded, files)?;
+    let bound = bind::bind(model, &loaded, files)?;
+    printer.diagnostics(&bound.warnings);
     let read = begin.elapsed();
     let context = context::context();
     let begin = Instant::now();

@@ -3,8 +3,9 @@
 use crate::{
     args::Init,
     artifact, codes,
+    dims::{self, Named},
     failure::Failure,
-    front::{self, boundary},
+    front,
     model::{Embed, EntrySection, ModelFile, ModelSection, WeightsSection},
     names,
     printer::Printer,
@@ -12,14 +13,13 @@ use crate::{
 };
 use serde_json::json;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt::Write,
     path::{Path, PathBuf},
 };
-use zml_format::Tensor;
 use zmlc_import::{
     diag::{Diagnostic, Diagnostics, Source},
-    tree::Span,
+    tree::{Func, Span, Type},
 };
 
 pub fn run(args: &Init, printer: Printer) -> Result<(), Failure> {
@@ -41,13 +41,14 @@ pub fn run(args: &Init, printer: Printer) -> Result<(), Failure> {
     };
     let section =
         EntrySection { name: "main".into(), program: relative(&args.program, &args.output)?, ..Default::default() };
-    let argument_names = names::arguments(func, &section);
+    let argument_names = names::arguments(&program, func, &section);
     let files: Vec<WeightFile> = args.weights.iter().map(|p| WeightFile::open(p)).collect::<Result<_, _>>()?;
 
+    let dims = dims::named(&program, &func.name, &argument_names, &section);
     let mut map = BTreeMap::new();
     let (mut text, mut listed) = (String::new(), vec![]);
     for (i, name) in argument_names.iter().enumerate() {
-        let tensor = boundary(func.ty(func.body.args[i]), name);
+        let ty = func.ty(func.body.args[i]);
         let keys = [name.clone(), names::plain(name)];
         let weight = keys.iter().find(|k| files.iter().any(|f| f.find(k).is_some()));
         let donated = func.arg_attrs.get(i).and_then(names::donation).is_some();
@@ -59,7 +60,10 @@ pub fn run(args: &Init, printer: Printer) -> Result<(), Failure> {
             (None, true) => "input, donated: a candidate for [[state]]".into(),
             (None, false) => "input".into(),
         };
-        let form = form(tensor.as_ref());
+        let form = match ty {
+            Type::Tensor(t) => dims::form(t, i, &dims),
+            _ => "not a tensor".into(),
+        };
         let _ = writeln!(text, "{i:>4}  {name:<40} {form:<24} {role}");
         listed.push(json!({"index": i, "name": name, "type": form, "role": role}));
     }
@@ -72,13 +76,12 @@ pub fn run(args: &Init, printer: Printer) -> Result<(), Failure> {
         Some(WeightsSection { files, embed: Embed::Auto, map })
     };
     let name = args.name.clone().or_else(|| program.name.as_deref().map(file_name)).unwrap_or_else(|| "model".into());
-    let file = ModelFile {
-        model: ModelSection { name, version: "1".into() },
-        entry: vec![section],
-        weights,
-        ..ModelFile::default()
-    };
-    let toml = toml::to_string_pretty(&file).map_err(|e| Failure::bug(format!("model.toml does not print: {e}")))?;
+    let file =
+        ModelFile { model: ModelSection { name, version: "1".into() }, entry: vec![section], ..ModelFile::default() };
+    let mut toml = print(&file)? + &dynamic(func, &argument_names, &dims);
+    if weights.is_some() {
+        toml += &format!("\n{}", print(&BTreeMap::from([("weights", weights)]))?);
+    }
     artifact::write_file(&target, toml.as_bytes())?;
     if !unused.is_empty() {
         let _ = writeln!(text, "\nno argument has the name of these tensors: {}", unused.join(", "));
@@ -102,9 +105,39 @@ fn relative(path: &Path, folder: &Path) -> Result<PathBuf, Failure> {
     let up = base.components().skip(common).map(|_| "..");
     Ok(up.map(PathBuf::from).chain(full.components().skip(common).map(|c| PathBuf::from(c.as_os_str()))).collect())
 }
-fn form(tensor: Option<&Tensor>) -> String {
-    match tensor {
-        Some(t) => format!("tensor<{}{}>", t.shape.iter().map(|d| format!("{d}x")).collect::<String>(), t.dtype),
-        None => "not a static tensor".into(),
+fn print(part: &impl serde::Serialize) -> Result<String, Failure> {
+    toml::to_string_pretty(part).map_err(|e| Failure::bug(format!("model.toml does not print: {e}")))
+}
+/// The tables of an entry with dynamic dimensions, for the user to fill in.
+fn dynamic(func: &Func, arguments: &[String], dims: &[Named]) -> String {
+    if dims.is_empty() {
+        return String::new();
     }
+    let mut names = dims::names(dims);
+    let mut text = String::new();
+    let unnamed: BTreeSet<usize> = dims.iter().filter(|d| d.name.is_none()).map(|d| d.argument).collect();
+    if !unnamed.is_empty() {
+        text +=
+            "\n# Names for the dynamic dimensions: the same name for those that are always equal.\n[entry.shapes]\n";
+        for i in unnamed {
+            let mut list = vec![];
+            for d in &func.tensor(func.body.args[i]).dims {
+                list.push(match d {
+                    Some(d) => d.to_string(),
+                    None => {
+                        let name = (0..).map(|n| format!("d{n}")).find(|n| !names.contains(n)).expect("one is free");
+                        names.push(name.clone());
+                        format!("{name:?}")
+                    }
+                });
+            }
+            let _ = writeln!(text, "{} = [{}]", dims::key(&arguments[i]), list.join(", "));
+        }
+    }
+    text += "\n# Sizes to build for; each combination is compiled by itself, and the shapes of the inputs choose at run time.\n\
+             [entry.dims]\n";
+    for n in names {
+        let _ = writeln!(text, "# {} = [1, 8]", dims::key(&n));
+    }
+    text
 }

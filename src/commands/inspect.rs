@@ -3,7 +3,9 @@
 use crate::{args::Inspect, codes, failure::Failure, printer::Printer};
 use serde_json::json;
 use std::fmt::Write;
-use zml_format::{Argument, Artifact, BufferKind, Manifest, Program, Step, Tensor, WeightSource};
+use zml_format::{
+    Argument, Artifact, BufferKind, Entry, Manifest, Program, Step, Tensor, WeightSource, sizes, symbolic,
+};
 use zmlc_import::{diag::Diagnostic, tree::Span};
 
 pub fn run(args: &Inspect, printer: Printer) -> Result<(), Failure> {
@@ -30,7 +32,12 @@ pub fn run(args: &Inspect, printer: Printer) -> Result<(), Failure> {
             let _ = writeln!(
                 text,
                 "  {}: {} dispatches, {} barriers, {} copies ({} bytes), arena {} bytes",
-                entry.name, c.dispatches, c.barriers, c.copies, c.copied, program.arena_bytes
+                entry.id(),
+                c.dispatches,
+                c.barriers,
+                c.copies,
+                c.copied,
+                program.arena_bytes
             );
             if args.steps {
                 steps(p, program, &program.steps, 4, &mut text);
@@ -45,12 +52,19 @@ pub fn run(args: &Inspect, printer: Printer) -> Result<(), Failure> {
     Ok(())
 }
 
-fn form(t: &Tensor) -> String {
-    format!("tensor<{}{}>", t.shape.iter().map(|d| format!("{d}x")).collect::<String>(), t.dtype)
+/// `tensor<batchx784xf32>`, over all specialisations.
+fn form(entries: &[&Entry], tensors: &[&Tensor]) -> String {
+    let shape: String = symbolic(entries, tensors).iter().map(|d| format!("{d}x")).collect();
+    format!("tensor<{shape}{}>", tensors[0].dtype)
 }
 fn entries(m: &Manifest, text: &mut String) {
-    for e in &m.entries {
+    for group in m.by_name() {
+        let e = group[0];
         let _ = writeln!(text, "\nentry {}", e.name);
+        if !e.dims.is_empty() {
+            let built: Vec<String> = group.iter().map(|e| sizes(&e.dims)).collect();
+            let _ = writeln!(text, "  built for {}", built.join("; "));
+        }
         for (i, a) in e.arguments.iter().enumerate() {
             let role = match a {
                 Argument::Input { donated: true, .. } => "input, donated",
@@ -58,12 +72,13 @@ fn entries(m: &Manifest, text: &mut String) {
                 Argument::Weight { .. } => "weight",
                 Argument::State { .. } => "state",
             };
-            let t = m.argument(a);
-            let _ = writeln!(text, "  argument {i:>3}  {:<40} {:<28} {role}", t.name, form(t));
+            let all: Vec<&Tensor> = group.iter().map(|e| m.argument(&e.arguments[i])).collect();
+            let _ = writeln!(text, "  argument {i:>3}  {:<40} {:<28} {role}", all[0].name, form(&group, &all));
         }
         for (i, r) in e.results.iter().enumerate() {
             let role = if r.state.is_some() { "state" } else { "output" };
-            let _ = writeln!(text, "  result   {i:>3}  {:<40} {:<28} {role}", r.tensor.name, form(&r.tensor));
+            let all: Vec<&Tensor> = group.iter().map(|e| &e.results[i].tensor).collect();
+            let _ = writeln!(text, "  result   {i:>3}  {:<40} {:<28} {role}", r.tensor.name, form(&group, &all));
         }
     }
 }

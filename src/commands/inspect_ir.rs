@@ -2,7 +2,7 @@
 
 use crate::{
     args::InspectIr,
-    artifact,
+    artifact, bind,
     failure::Failure,
     front,
     model::Model,
@@ -30,7 +30,7 @@ pub fn run(args: &InspectIr, printer: Printer) -> Result<(), Failure> {
             let _ = writeln!(text, "{name:<20} {about}");
         }
         let list: Vec<_> = stages.iter().map(|(name, about)| json!({"pass": name, "about": about})).collect();
-        printer.result(&text, &json!(list));
+        printer.list(&text, &list);
         return Ok(());
     }
     let names: Vec<&str> = pipeline::stages(&selected).iter().map(|s| s.0).collect();
@@ -54,7 +54,7 @@ pub fn run(args: &InspectIr, printer: Printer) -> Result<(), Failure> {
         None => args.all || args.dump_to.is_some() || args.diff || i + 1 == all.len(),
     };
     let several = args.all || args.diff;
-    let mut text = String::new();
+    let (mut text, mut list) = (String::new(), vec![]);
     for i in (0..all.len()).filter(|i| wanted(*i)) {
         let (name, ir) = &all[i];
         let shown = if args.diff { diff(i.checked_sub(1).map(|p| &all[p]), &all[i]) } else { ir.clone() };
@@ -63,14 +63,17 @@ pub fn run(args: &InspectIr, printer: Printer) -> Result<(), Failure> {
                 let path = folder.join(format!("{i:02}.{name}.{}", extension(name, &selected)));
                 artifact::write_file(&path, resumable(name, &shown).as_bytes())?;
                 printer.note(&path.display().to_string());
+                list.push(json!({"pass": name, "file": path}));
+                continue;
             }
             None if several => {
                 let _ = writeln!(text, "// ---- after {name} ----\n{shown}");
             }
             None => text.push_str(&resumable(name, &shown)),
         }
+        list.push(json!({"pass": name, "text": resumable(name, &shown)}));
     }
-    printer.data(&text);
+    printer.list(&text, &list);
     Ok(())
 }
 
@@ -84,7 +87,8 @@ fn stages(args: &InspectIr, model: &Model, selected: &Selected, printer: Printer
 
     let (loaded, warnings) = front::load(model)?;
     printer.diagnostics(&warnings);
-    let bound = front::bind(model, &loaded, &files)?;
+    let bound = bind::bind(model, &loaded, &files)?;
+    printer.diagnostics(&bound.warnings);
     let context = context::context();
     let mut module = front::legalize(&context, model, &loaded, &bound)?;
     all.push((pipeline::LEGALIZE, show(&module, args.kernel.as_deref())));

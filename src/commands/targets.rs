@@ -23,6 +23,6 @@ pub fn run(args: &Targets, printer: Printer) -> Result<(), Failure> {
         }
     }
     text.push_str("\n* built by a bare `--target NAME`\n");
-    printer.result(&text, &json!(list));
+    printer.list(&text, &list);
     Ok(())
 }

@@ -2,12 +2,13 @@
 //! spelled out, constants folded.
 
 use crate::{
-    diag::Diagnostic,
+    diag::{Diagnostic, Severity},
     fold::fold,
     known,
     specialise::{dynamic_dims, specialise},
     spell,
     tree::{Block, Func, OpKind, Program, Type},
+    verify::verify,
 };
 
 /// What `legalize` takes, for the entry `func`. `shapes` are those of its arguments; `None` where its types say them.
@@ -24,6 +25,11 @@ pub fn prepare(mut p: Program, func: &str, shapes: Option<&[Vec<u64>]>) -> Resul
             None => static_shapes(&p, f)?,
         };
         p = specialise(&p, func, &own)?;
+        // Sizes that the program holds equal without saying so disagree only now.
+        let errors: Vec<Diagnostic> = verify(&p).into_iter().filter(|d| d.severity == Severity::Error).collect();
+        if !errors.is_empty() {
+            return Err(errors);
+        }
     }
     let errors = spell::spell_out(&mut p);
     if !errors.is_empty() {

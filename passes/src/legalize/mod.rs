@@ -35,17 +35,25 @@ use melior::{
     ir::{Attribute, Location, Module, operation::OperationMutLike},
 };
 use value::{Val, element, extents, location};
+use zml_format::{Dim, sizes};
 use zmlc_import::tree::{Func, Program, Type};
 
-/// What model.toml says of an entry.
+/// What model.toml says of an entry, for one choice of sizes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EntryPlan {
-    /// Symbol of the function in the module.
     pub name: String,
+    /// The sizes that the program was specialised for; empty if it has no dynamic dimensions.
+    pub dims: Vec<Dim>,
     /// One for each argument of the StableHLO function, in order.
     pub arguments: Vec<ArgumentPlan>,
     /// One for each result.
     pub results: Vec<ResultPlan>,
+}
+impl EntryPlan {
+    /// Symbol of the function in the module.
+    fn symbol(&self) -> String {
+        if self.dims.is_empty() { self.name.clone() } else { format!("{}[{}]", self.name, sizes(&self.dims)) }
+    }
 }
 #[derive(Clone, Debug, PartialEq)]
 pub struct ArgumentPlan {
@@ -115,9 +123,14 @@ pub fn entry<'c>(b: &B<'c>, program: &Program, func: &str, plan: &EntryPlan) -> 
     let b = b.with_loc(location(b, &f.loc));
     let ins: Vec<_> = types.iter().map(|t| outer_type(&b, t)).collect();
     let outs: Vec<_> = f.result_types.iter().map(|t| outer_type(&b, t)).collect();
-    let op = b.func(&plan.name, &ins, &outs, false, |b, args| body(&mut lower, b, f, args));
+    let op = b.func(&plan.symbol(), &ins, &outs, false, |b, args| body(&mut lower, b, f, args));
     set_attr(op, "arg_attrs", argument_attrs(&b, f, plan));
     set_attr(op, "res_attrs", result_attrs(&b, f, plan));
+    if !plan.dims.is_empty() {
+        let dim = |d: &Dim| b.dict(&[("name", b.str(&d.name)), ("size", b.i64_attr(d.size as i64))]);
+        set_attr(op, "zml.entry", b.str(&plan.name));
+        set_attr(op, "zml.dims", b.array(&plan.dims.iter().map(dim).collect::<Vec<_>>()));
+    }
     if lower.errors.is_empty() { Ok(()) } else { Err(lower.errors) }
 }
 

@@ -4,7 +4,9 @@ use super::entry::{dict_int, dict_string};
 use crate::{ir::*, pass::PassError};
 use melior::ir::{Attribute, Module};
 use std::collections::HashMap;
-use zml_format::{Argument, Buffer, BufferKind, DType, Dispatch, Entry, EntryResult, Program, Slice, Step, Tensor};
+use zml_format::{
+    Argument, Buffer, BufferKind, DType, Dim, Dispatch, Entry, EntryResult, Program, Slice, Step, Tensor,
+};
 
 /// Entry and program of every `zml.program`, in module order. `kernel` gives the index of a kernel by its symbol; `blob`
 /// takes the bytes of a constant (little-endian, row-major, predicates a byte each) and gives its index.
@@ -26,7 +28,8 @@ fn one(
 ) -> Result<(Entry, Program), String> {
     let list = |name: &str| attr(p, name).map(array).unwrap_or_default();
     let entry = Entry {
-        name: str_attr(p, "sym_name").unwrap_or_default().into(),
+        name: str_attr(p, "zml.entry").or(str_attr(p, "sym_name")).unwrap_or_default().into(),
+        dims: list("zml.dims").into_iter().map(dim).collect::<Option<_>>().ok_or("a dimension without name or size")?,
         arguments: list("arguments").into_iter().map(argument).collect::<Result<_, _>>()?,
         results: list("results").into_iter().map(result_of).collect::<Result<_, _>>()?,
     };
@@ -59,6 +62,9 @@ fn one(
     Ok((entry, program))
 }
 
+fn dim(d: Attribute) -> Option<Dim> {
+    Some(Dim { name: dict_string(d, "name")?, size: dict_int(d, "size")? as u64 })
+}
 fn tensor(d: Attribute) -> Result<Tensor, String> {
     let dtype: DType = dict_string(d, "dtype").ok_or("a boundary without a dtype")?.parse()?;
     let shape = dict_get(d, "shape").and_then(i64s).ok_or("a boundary without a shape")?;

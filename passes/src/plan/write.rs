@@ -42,12 +42,14 @@ pub fn write<'c>(b: &B<'c>, func: O<'c>, read: &Read<'c>, p: &Program) {
         b.op("zml.results", &results, &[], &[], vec![]);
     });
     let name = str_attr(func, "sym_name").unwrap_or_default();
-    let attrs = [
+    let mut attrs = vec![
         ("sym_name", b.str(name)),
         ("arguments", b.array(&arguments)),
         ("results", b.array(&results)),
         ("arena_bytes", b.i64_attr(p.arena_bytes as i64)),
     ];
+    // Of a specialisation: the entry that it is of, and the sizes.
+    attrs.extend(["zml.entry", "zml.dims"].into_iter().filter_map(|n| Some((n, attr(func, n)?))));
     b.op("zml.program", &[], &[], &attrs, vec![region]);
 }
 

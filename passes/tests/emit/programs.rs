@@ -26,6 +26,7 @@ fn plan(p: &tree::Program) -> EntryPlan {
     let result = |i| ResultPlan { name: format!("r{i}"), state: None };
     EntryPlan {
         name: "main".into(),
+        dims: vec![],
         arguments: (0..f.body.args.len()).map(argument).collect(),
         results: (0..f.result_types.len()).map(result).collect(),
     }

@@ -25,6 +25,7 @@ fn planned(name: &str, donated: &[usize]) -> String {
     let result = |i| ResultPlan { name: format!("r{i}"), state: None };
     let plan = EntryPlan {
         name: "main".into(),
+        dims: vec![],
         arguments: (0..f.body.args.len()).map(argument).collect(),
         results: (0..f.result_types.len()).map(result).collect(),
     };

@@ -19,6 +19,7 @@ pub fn plan(p: &Program, func: &str) -> EntryPlan {
     let result = |i| ResultPlan { name: format!("r{i}"), state: None };
     EntryPlan {
         name: func.into(),
+        dims: vec![],
         arguments: (0..f.body.args.len()).map(argument).collect(),
         results: (0..f.result_types.len()).map(result).collect(),
     }

@@ -3,7 +3,9 @@
 //! What holds of every manifest that passes:
 //! 1. every index is in range: blob, weight, state, argument, result, buffer, kernel;
 //! 2. every tensor has fewer than 2^63 bytes, and an embedded weight's blob has the tensor's size;
-//! 3. entry names differ, and a result that is the next value of a state has the state's element type and shape;
+//! 3. entries of one name are specialisations: they differ in their sizes, and agree in the names of dimensions, in names
+//!    and element types of arguments and results, and in who supplies them; a result that is the next value of a state has
+//!    the state's element type and shape;
 //! 4. a profile has one program for each entry, and a program one result buffer of the right size for each result;
 //! 5. every buffer lies within what holds it, and every slice within its buffer;
 //! 6. a dispatch has as many buffers and scalars as its kernel, a copy has two equal sizes that do not overlap, a
@@ -13,7 +15,10 @@
 //!
 //! It must not judge what a device can do: that is the runtime's.
 
-use crate::{Argument, BufferKind, Dispatch, Entry, Kernel, Manifest, Program, Slice, Step, Tensor, WeightSource};
+use crate::{
+    Argument, BufferKind, DType, Dispatch, Entry, EntryResult, Kernel, Manifest, Program, Slice, Step, Tensor,
+    WeightSource,
+};
 use std::collections::BTreeSet;
 
 /// Larger than any real tensor, and small enough that sums of offsets do not overflow.
@@ -41,10 +46,15 @@ impl Manifest {
             }
         }
         self.state.iter().try_for_each(|s| sized(&s.tensor))?;
-        let mut names = BTreeSet::new();
-        for e in &self.entries {
-            ensure(names.insert(&e.name), || format!("two entries are called `{}`", e.name))?;
-            self.check_entry(e).map_err(|why| format!("entry {}: {why}", e.name))?;
+        let mut ids = BTreeSet::new();
+        for (i, e) in self.entries.iter().enumerate() {
+            ensure(ids.insert((&e.name, &e.dims)), || format!("two entries are called `{}`", e.id()))?;
+            if let Some(first) = self.entries[..i].iter().find(|f| f.name == e.name) {
+                ensure(interface(first) == interface(e), || {
+                    format!("`{}` and `{}` differ in more than their sizes", first.id(), e.id())
+                })?;
+            }
+            self.check_entry(e).map_err(|why| format!("entry {}: {why}", e.id()))?;
         }
         for p in &self.profiles {
             let at = format!("profile {}:{}", p.target, p.name);
@@ -57,7 +67,7 @@ impl Manifest {
             for (program, entry) in p.programs.iter().zip(&self.entries) {
                 Checked { program, entry, manifest: self, kernels: &p.kernels }
                     .check()
-                    .map_err(|e| format!("{at}, entry {}: {e}", entry.name))?;
+                    .map_err(|e| format!("{at}, entry {}: {e}", entry.id()))?;
             }
         }
         Ok(())
@@ -91,6 +101,24 @@ impl Manifest {
         }
         Ok(())
     }
+}
+
+/// Everything of an entry but its sizes.
+type Interface<'a> = (Vec<&'a str>, Vec<Argument>, Vec<(&'a str, DType, usize, Option<usize>)>);
+
+fn interface(e: &Entry) -> Interface<'_> {
+    // A shape is kept as its rank alone.
+    let any_size = |t: &Tensor| Tensor { shape: vec![0; t.shape.len()], ..t.clone() };
+    let argument = |a: &Argument| match a {
+        Argument::Input { tensor, donated } => Argument::Input { tensor: any_size(tensor), donated: *donated },
+        other => other.clone(),
+    };
+    let result = |r| {
+        let EntryResult { tensor, state }: &EntryResult = r;
+        (&tensor.name[..], tensor.dtype, tensor.shape.len(), *state)
+    };
+    let dims = e.dims.iter().map(|d| &d.name[..]).collect();
+    (dims, e.arguments.iter().map(argument).collect(), e.results.iter().map(result).collect())
 }
 
 fn check_kernel(k: &Kernel) -> Check {

@@ -3,7 +3,7 @@
 //! | offset | bytes | field |
 //! |---|---|---|
 //! | 0 | 8 | magic `ZMLMODEL` |
-//! | 8 | 4 | format version, little-endian, [`FORMAT_VERSION`] |
+//! | 8 | 4 | format version, little-endian: the least that has all that the file needs |
 //! | 12 | 4 | zero |
 //! | 16 | 8 | length of the manifest |
 //! | 24 | 8 | length of the file |
@@ -21,13 +21,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-pub const FORMAT_VERSION: u32 = 1;
+/// The newest version; older ones are read too. A file is written as the least version that has all it needs:
+/// 1, or 2 where an entry has `dims`.
+pub const FORMAT_VERSION: u32 = 2;
 const MAGIC: &[u8; 8] = b"ZMLMODEL";
 const HEADER: usize = 64;
 const ALIGN: usize = 64;
 
 /// The first 64 bytes, as far as they are not constant.
 struct Header {
+    version: u32,
     manifest: u64,
     digest: [u8; 32],
 }
@@ -40,7 +43,7 @@ impl Header {
         };
         let u64_at = |i: usize| u64::from_le_bytes(std::array::from_fn(|k| h[i + k]));
         let version = u32::from_le_bytes(std::array::from_fn(|k| h[8 + k]));
-        if version != FORMAT_VERSION {
+        if !(1..=FORMAT_VERSION).contains(&version) {
             return Err(E::Version(version));
         }
         if h[12..16] != [0; 4] {
@@ -50,7 +53,7 @@ impl Header {
         if stated != found {
             return Err(E::Length { stated, found });
         }
-        Ok(Header { manifest: u64_at(16), digest: std::array::from_fn(|k| h[32 + k]) })
+        Ok(Header { version, manifest: u64_at(16), digest: std::array::from_fn(|k| h[32 + k]) })
     }
 }
 
@@ -113,12 +116,17 @@ impl Writer {
         let total = out.len() as u64;
         let digest = Sha256::digest(&out[HEADER..]);
         out[..8].copy_from_slice(MAGIC);
-        out[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        out[8..12].copy_from_slice(&version(&manifest).to_le_bytes());
         out[16..24].copy_from_slice(&(text.len() as u64).to_le_bytes());
         out[24..32].copy_from_slice(&total.to_le_bytes());
         out[32..64].copy_from_slice(&digest);
         out
     }
+}
+
+/// The least version whose readers know all that a manifest has.
+fn version(m: &Manifest) -> u32 {
+    if m.entries.iter().any(|e| !e.dims.is_empty()) { 2 } else { 1 }
 }
 
 fn hex(b: &[u8]) -> String {
@@ -138,6 +146,9 @@ impl Artifact {
         use ArtifactError as E;
         let mut file = File::open(path).map_err(E::Io)?;
         let meta = file.metadata().map_err(E::Io)?;
+        if meta.is_dir() {
+            return Err(E::Folder);
+        }
         if !meta.is_file() {
             return Err(E::NotAnArtifact);
         }
@@ -165,6 +176,9 @@ impl Artifact {
                 return Err(E::Damaged("blob out of the file"));
             }
         }
+        if version(&manifest) > header.version {
+            return Err(E::Manifest(format!("version {} has no `dims`", header.version)));
+        }
         manifest.check().map_err(E::Manifest)?;
         Ok(Artifact { manifest, bytes, path: None })
     }
@@ -190,6 +204,7 @@ impl Artifact {
 #[derive(Debug)]
 pub enum ArtifactError {
     Io(io::Error),
+    Folder,
     NotAnArtifact,
     Version(u32),
     Length { stated: u64, found: u64 },
@@ -202,9 +217,10 @@ impl fmt::Display for ArtifactError {
         use ArtifactError as E;
         match self {
             E::Io(e) => write!(f, "cannot read the artifact: {e}"),
+            E::Folder => write!(f, "this is a folder; give the .zml file in it"),
             E::NotAnArtifact => write!(f, "not a .zml artifact (no ZMLMODEL at its start)"),
             E::Version(v) => {
-                write!(f, "artifact format version {v}; this program reads version {FORMAT_VERSION}")?;
+                write!(f, "artifact format version {v}; this program reads versions 1 to {FORMAT_VERSION}")?;
                 if *v > FORMAT_VERSION {
                     write!(f, ": use a newer runtime, or build again with this zmlc")
                 } else {

@@ -3,10 +3,12 @@
 //! This crate is the only thing that the compiler and the runtime share.
 
 mod check;
+mod dims;
 mod dtype;
 mod file;
 mod manifest;
 
+pub use dims::{Dim, sizes, symbolic};
 pub use dtype::DType;
 pub use file::{Artifact, ArtifactError, FORMAT_VERSION, Writer};
 pub use manifest::*;

@@ -1,7 +1,7 @@
 //! What an artifact says of itself: the manifest, as JSON in the file. Every index is into the `Vec` that its doc names.
 //! Shapes are in elements, sizes and offsets in bytes, row-major, no padding.
 
-use crate::DType;
+use crate::{DType, Dim};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -79,11 +79,15 @@ pub struct State {
     pub tensor: Tensor,
 }
 
-/// A function of the model that can be called.
+/// A function of the model that can be called. A program with dynamic dimensions gives several of one name, its
+/// specialisations, one for each choice of sizes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
     pub name: String,
+    /// The sizes that this specialisation is for; empty if the program has no dynamic dimensions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dims: Vec<Dim>,
     pub arguments: Vec<Argument>,
     pub results: Vec<EntryResult>,
 }

@@ -73,6 +73,7 @@ fn example() -> (Writer, Manifest) {
         state: vec![State { tensor: tensor("s", &[4]) }],
         entries: vec![Entry {
             name: "main".into(),
+            dims: vec![],
             arguments: vec![
                 Argument::Input { tensor: tensor("x", &[4]), donated: false },
                 Argument::Weight { weight: 0 },
@@ -196,10 +197,24 @@ fn other_versions_are_named() {
     f[8] = 9;
     assert_eq!(
         refused(f.clone()),
-        "artifact format version 9; this program reads version 1: use a newer runtime, or build again with this zmlc"
+        "artifact format version 9; this program reads versions 1 to 2: use a newer runtime, or build again with this zmlc"
     );
     f[8] = 0;
-    assert_eq!(refused(f), "artifact format version 0; this program reads version 1");
+    assert_eq!(refused(f), "artifact format version 0; this program reads versions 1 to 2");
+}
+
+#[test]
+fn specialisations_are_version_2() {
+    let (w, mut m) = example();
+    specialise(&mut m, |e| {
+        double(e);
+    });
+    assert_eq!((m.entries[0].id(), m.entries[1].id()), ("main[batch=4]".into(), "main[batch=8]".into()));
+    let mut file = w.finish(m.clone());
+    assert_eq!(file[8], 2);
+    assert_eq!(Artifact::from_bytes(file.clone()).unwrap().manifest.entries, m.entries);
+    file[8] = 1;
+    assert!(refused(file).ends_with("the manifest is invalid: version 1 has no `dims`"));
 }
 
 #[test]
@@ -235,7 +250,7 @@ fn hostile_lengths_are_refused() {
 #[test]
 fn something_that_is_no_file_is_refused() {
     let dir = tempfile::tempdir().unwrap();
-    assert!(Artifact::open(dir.path()).unwrap_err().to_string().contains("artifact"));
+    assert_eq!(Artifact::open(dir.path()).unwrap_err().to_string(), "this is a folder; give the .zml file in it");
     let none = Artifact::open(&dir.path().join("none.zml")).unwrap_err();
     assert!(matches!(none, ArtifactError::Io(_)), "{none}");
 }
@@ -250,6 +265,12 @@ fn invalid_manifests_are_refused_by_name() {
         (|m| m.weights[1].tensor.shape = vec![u64::MAX, 9], "tensor `v` is too large"),
         (|m| m.state[0].tensor.shape = vec![1 << 60, 1 << 60], "tensor `s` is too large"),
         (|m| m.entries.push(m.entries[0].clone()), "two entries are called `main`"),
+        (|m| specialise(m, |e| e.dims.clear()), "`main[batch=4]` and `main` differ in more than their sizes"),
+        (|m| specialise(m, |_| ()), "two entries are called `main[batch=4]`"),
+        (|m| specialise(m, |e| e.dims[0].name = "b".into()), "`main[batch=4]` and `main[b=4]` differ in more than"),
+        (|m| specialise(m, |e| double(e).results[0].tensor.dtype = DType::F16), "differ in more than their sizes"),
+        (|m| specialise(m, |e| double(e).results[0].tensor.shape.push(1)), "differ in more than their sizes"),
+        (|m| specialise(m, |e| double(e).arguments[1] = e.arguments[2].clone()), "differ in more than their sizes"),
         (|m| m.entries[0].arguments[1] = Argument::Weight { weight: 2 }, "weight 2 does not exist"),
         (|m| m.entries[0].arguments[2] = Argument::State { state: 1 }, "state 1 does not exist"),
         (|m| m.entries[0].results[1].state = Some(4), "state 4 does not exist"),
@@ -291,6 +312,19 @@ fn invalid_manifests_are_refused_by_name() {
     }
 }
 
+/// The entry as one of two specialisations, the second as `edit` leaves it.
+fn specialise(m: &mut Manifest, edit: fn(&mut Entry)) {
+    m.entries[0].dims = vec![Dim { name: "batch".into(), size: 4 }];
+    m.entries.push(m.entries[0].clone());
+    edit(&mut m.entries[1]);
+    for p in &mut m.profiles {
+        p.programs.push(p.programs[0].clone());
+    }
+}
+fn double(e: &mut Entry) -> &mut Entry {
+    e.dims[0].size = 8;
+    e
+}
 fn program(m: &mut Manifest) -> &mut Program {
     &mut m.profiles[0].programs[0]
 }

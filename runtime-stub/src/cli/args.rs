@@ -1,8 +1,8 @@
 //! The command line, read by hand: the runtime is shipped in every image and stays small.
 
-use crate::{device::DeviceRequest, tensor::type_text};
+use crate::{choose::built_for, device::DeviceRequest};
 use std::path::PathBuf;
-use zml_format::Entry;
+use zml_format::{Dim, Entry, Tensor, symbolic};
 
 /// What `--help` prints; `zml-run` is replaced by the name of the command.
 pub const HELP: &str = "\
@@ -13,6 +13,7 @@ Usage: zml-run MODEL.zml [OPTIONS]
 
 Options:
   --entry NAME            Entry to call, if the model has several
+  --dims NAME=SIZE,...    Sizes of dynamic dimensions, where the shapes of the inputs do not tell them
   --device DEVICE         auto (default), vulkan[:N], cuda[:N] or rocm[:N]; a named device is used or it is an error
   --input WHICH=FILE      Value of an input, by name or index, from a .npy or .safetensors file (there the tensor of the
                           input's name, or the only one). WHICH=random:SEED makes it up.
@@ -48,6 +49,7 @@ pub enum Command {
 pub struct Run {
     pub artifact: PathBuf,
     pub entry: Option<String>,
+    pub dims: Vec<Dim>,
     pub device: DeviceRequest,
     /// As given, `WHICH=FILE`: which it is, only the model's names tell.
     pub inputs: Vec<String>,
@@ -79,12 +81,13 @@ pub fn parse(args: &[String]) -> Result<Command, String> {
             Some((name, value)) => (name, Some(value)),
             None => (option, None),
         };
-        if !["entry", "device", "input", "output", "weights", "message-format"].contains(&name) {
+        if !["entry", "dims", "device", "input", "output", "weights", "message-format"].contains(&name) {
             return Err(format!("unknown option --{name}"));
         }
         let value = attached.or_else(|| rest.next()).ok_or_else(|| format!("--{name} needs a value"))?;
         match name {
             "entry" => run.entry = Some(value.into()),
+            "dims" => sizes(value, &mut run.dims)?,
             "device" => run.device = value.parse().map_err(|e: crate::Error| e.to_string())?,
             "input" => run.inputs.push(value.into()),
             "output" => run.outputs.push(value.into()),
@@ -106,6 +109,19 @@ pub fn parse(args: &[String]) -> Result<Command, String> {
     }
 }
 
+/// `batch=8,seq=16`
+fn sizes(list: &str, dims: &mut Vec<Dim>) -> Result<(), String> {
+    for part in list.split(',') {
+        let pair = part.rsplit_once('=').and_then(|(name, n)| Some((name.trim(), n.trim().parse().ok()?)));
+        let Some((name, size)) = pair else { return Err(format!("--dims is NAME=SIZE,..., not {list}")) };
+        if dims.iter().any(|d| d.name == name) {
+            return Err(format!("--dims has `{name}` twice"));
+        }
+        dims.push(Dim { name: name.into(), size });
+    }
+    Ok(())
+}
+
 /// `WHICH=FILE` where `which` may itself have `=` in it: the longest name that fits wins.
 pub fn split<'a>(argument: &'a str, names: impl Iterator<Item = &'a str>) -> Option<(&'a str, &'a str)> {
     let after = |name: &str| argument.strip_prefix(name)?.strip_prefix('=');
@@ -113,20 +129,23 @@ pub fn split<'a>(argument: &'a str, names: impl Iterator<Item = &'a str>) -> Opt
     named.or_else(|| argument.split_once('='))
 }
 
-/// Inputs and outputs of an entry, one a line.
-pub fn listing(e: &Entry) -> String {
-    let mut rows = vec![];
-    for (i, (_, t)) in e.inputs().enumerate() {
-        rows.push((format!("input {i}"), t));
+/// Inputs and outputs of an entry, of all its specialisations at once, one a line.
+pub fn listing(entries: &[&Entry]) -> String {
+    let mut rows: Vec<(String, Vec<&Tensor>)> = vec![];
+    for i in 0..entries[0].inputs().count() {
+        rows.push((format!("input {i}"), entries.iter().filter_map(|e| Some(e.inputs().nth(i)?.1)).collect()));
     }
-    for (i, (_, t)) in e.outputs().enumerate() {
-        rows.push((format!("output {i}"), t));
+    for i in 0..entries[0].outputs().count() {
+        rows.push((format!("output {i}"), entries.iter().filter_map(|e| Some(e.outputs().nth(i)?.1)).collect()));
     }
-    let width = rows.iter().map(|(_, t)| t.name.chars().count()).max().unwrap_or(0);
-    let line = |(what, t): &(String, &zml_format::Tensor)| {
-        format!("  {what:<9} {:width$}  {}\n", t.name, type_text(t.dtype, &t.shape))
+    let width = rows.iter().map(|(_, t)| t[0].name.chars().count()).max().unwrap_or(0);
+    let line = |(what, tensors): &(String, Vec<&Tensor>)| {
+        let (t, shape) = (tensors[0], symbolic(entries, tensors).join(", "));
+        let form = if shape.is_empty() { t.dtype.to_string() } else { format!("{} [{shape}]", t.dtype) };
+        format!("  {what:<9} {:width$}  {form}\n", t.name)
     };
-    format!("entry {}\n{}", e.name, rows.iter().map(line).collect::<String>())
+    let built = if entries[0].dims.is_empty() { String::new() } else { format!(", which {}", built_for(entries)) };
+    format!("entry {}{built}\n{}", entries[0].name, rows.iter().map(line).collect::<String>())
 }
 
 #[cfg(test)]
@@ -143,13 +162,14 @@ mod tests {
         let run = Run {
             artifact: "m.zml".into(),
             entry: Some("f".into()),
+            dims: [("b", 8), ("s", 16)].map(|(name, size)| Dim { name: name.into(), size }).to_vec(),
             device: DeviceRequest::Named(Backend::Cuda, Some(1)),
             inputs: vec!["x=a.npy".into(), "1=b=c.npy".into()],
             outputs: vec!["y=o.npy".into()],
             weights: Some("w".into()),
             json: true,
         };
-        let line = "--entry f m.zml --device=cuda:1 --input x=a.npy --input=1=b=c.npy --output y=o.npy --weights w \
+        let line = "--entry f --dims b=8,s=16 m.zml --device=cuda:1 --input x=a.npy --input=1=b=c.npy --output y=o.npy --weights w \
                     --message-format json";
         assert_eq!(of(line), Ok(Command::Run(run)));
         assert_eq!(of("doctor"), Ok(Command::Doctor { json: false }));
@@ -164,6 +184,9 @@ mod tests {
             ("a --input", "--input needs a value"),
             ("a --inputs=x", "unknown option --inputs"),
             ("a -x", "unknown option -x"),
+            ("a --dims b", "--dims is NAME=SIZE,..., not b"),
+            ("a --dims b=-1", "--dims is NAME=SIZE,..., not b=-1"),
+            ("a --dims b=1 --dims b=2", "--dims has `b` twice"),
             ("a --device gpu", "no device `gpu`: give auto, vulkan[:N], cuda[:N] or rocm[:N]"),
             ("a --message-format xml", "--message-format is human or json, not xml"),
         ] {

@@ -7,18 +7,19 @@ mod doctor;
 mod values;
 
 use crate::{
+    choose::{by_sizes, specialisations},
     device::Device,
     error::Result,
-    model::{Model, find_entry},
+    model::Model,
     session::Session,
-    tensor::{show, type_text},
+    tensor::{self, show, type_text},
     weights::WeightPlaces,
 };
 use args::{Command, Run};
 pub use doctor::report;
 use serde_json::{Value, json};
 use std::{io::Write, process::ExitCode};
-use zml_format::{Artifact, Entry, Manifest, Tensor};
+use zml_format::{Artifact, Entry, Manifest, Tensor, sizes};
 
 /// Runs the command line `args`, which do not have the program's name; `program` is what help calls it.
 ///
@@ -66,10 +67,12 @@ fn complain(json: bool, code: &str, message: &str) {
 
 fn call(run: &Run, artifact: &Artifact) -> Result<ExitCode> {
     let manifest = &artifact.manifest;
-    if run.inputs.is_empty() && is_missing_inputs(manifest, run.entry.as_deref())? {
+    if run.inputs.is_empty() && is_missing_inputs(run, manifest)? {
         return Ok(list(run, manifest));
     }
-    let entry = find_entry(manifest, run.entry.as_deref())?;
+    let entries = by_sizes(&specialisations(manifest, run.entry.as_deref())?, &run.dims)?;
+    let entry = values::choose(&entries, &run.inputs)?;
+    let id = entry.id();
     // Before the device is opened: what is wrong with the input should not take a second to say.
     let inputs = values::inputs(entry, &run.inputs)?;
     let outputs = values::Outputs::new(entry, &run.outputs)?;
@@ -87,9 +90,9 @@ fn call(run: &Run, artifact: &Artifact) -> Result<ExitCode> {
     let model = Model::load(artifact, &device, &WeightPlaces::of(artifact, run.weights.as_deref()))?;
     let mut session = Session::new(&model)?;
     for (i, t) in inputs.iter().enumerate() {
-        session.write(&entry.name, i, &t.bytes)?;
+        session.write(&id, i, &t.bytes)?;
     }
-    session.call(&entry.name)?;
+    session.call(&id)?;
     if run.outputs.is_empty() {
         print_outputs(run.json, entry, &session)?;
     } else {
@@ -99,31 +102,40 @@ fn call(run: &Run, artifact: &Artifact) -> Result<ExitCode> {
 }
 
 /// Whether the entry that is meant, or each that may be meant, has inputs.
-fn is_missing_inputs(m: &Manifest, name: Option<&str>) -> Result<bool> {
-    match name {
-        None if m.entries.len() != 1 => Ok(true),
-        name => Ok(find_entry(m, name)?.inputs().next().is_some()),
+fn is_missing_inputs(run: &Run, m: &Manifest) -> Result<bool> {
+    if run.entry.is_none() && m.by_name().len() != 1 {
+        return Ok(true);
     }
+    let entries = by_sizes(&specialisations(m, run.entry.as_deref())?, &run.dims)?;
+    Ok(entries.iter().any(|e| e.inputs().next().is_some()))
 }
 
 fn list(run: &Run, m: &Manifest) -> ExitCode {
-    let entries: Vec<&Entry> =
-        m.entries.iter().filter(|e| run.entry.as_ref().is_none_or(|name| *name == e.name)).collect();
+    let mut groups = m.by_name();
+    if let Some(name) = &run.entry {
+        groups.iter_mut().for_each(|g| g.retain(|e| e.name == *name || e.id() == *name));
+    }
+    groups.retain(|g| !g.is_empty());
     if run.json {
-        let tensor = |(_, t): (usize, &Tensor)| json!({"name": t.name, "dtype": t.dtype, "shape": t.shape});
-        for e in entries {
-            let inputs: Vec<Value> = e.inputs().map(tensor).collect();
-            let outputs: Vec<Value> = e.outputs().map(tensor).collect();
-            say(&format!("{}\n", json!({"reason": "entry", "entry": e.name, "inputs": inputs, "outputs": outputs})));
+        let typed = |(_, t): (usize, &Tensor)| json!({"name": t.name, "dtype": t.dtype, "shape": t.shape});
+        for e in groups.into_iter().flatten() {
+            let inputs: Vec<Value> = e.inputs().map(typed).collect();
+            let outputs: Vec<Value> = e.outputs().map(typed).collect();
+            let dims: serde_json::Map<String, Value> = e.dims.iter().map(|d| (d.name.clone(), d.size.into())).collect();
+            let line = json!({"reason": "entry", "entry": e.name, "dims": dims, "inputs": inputs, "outputs": outputs});
+            say(&format!("{line}\n"));
         }
     } else {
         let profiles: Vec<_> = m.profiles.iter().map(|p| format!("{}:{}", p.target, p.name)).collect();
         say(&format!("{} {} for {}\n", m.model.name, m.model.version, profiles.join(", ")));
-        entries.iter().for_each(|e| say(&args::listing(e)));
-        let entry = if entries.len() > 1 { "choose with --entry NAME, and " } else { "" };
+        groups.iter().for_each(|g| say(&args::listing(g)));
+        let entry = if groups.len() > 1 { "choose with --entry NAME, and " } else { "" };
         eprintln!(
             "{entry}supply inputs with --input NAME|INDEX=FILE (.npy or .safetensors), --input all=FILE.safetensors or --input all=random:SEED"
         );
+        if let Some(e) = groups.iter().flatten().find(|e| !e.dims.is_empty()) {
+            eprintln!("the shapes of the inputs choose the sizes; without files give them, --dims {}", sizes(&e.dims));
+        }
     }
     ExitCode::from(2)
 }
@@ -133,12 +145,13 @@ const SHOWN: usize = 16;
 
 fn print_outputs(json: bool, entry: &Entry, session: &Session) -> Result<()> {
     for (i, (_, t)) in entry.outputs().enumerate() {
-        let values = show(t.dtype, session.read(&entry.name, i)?, SHOWN);
+        let bytes = session.read(&entry.id(), i)?;
         say(&if json {
-            let o = json!({"reason": "output", "index": i, "name": t.name, "dtype": t.dtype, "shape": t.shape, "first": values});
+            let first = tensor::json(t.dtype, bytes, SHOWN);
+            let o = json!({"reason": "output", "index": i, "name": t.name, "dtype": t.dtype, "shape": t.shape, "first": first});
             format!("{o}\n")
         } else {
-            format!("{}: {} = {values}\n", t.name, type_text(t.dtype, &t.shape))
+            format!("{}: {} = {}\n", t.name, type_text(t.dtype, &t.shape), show(t.dtype, bytes, SHOWN))
         });
     }
     Ok(())

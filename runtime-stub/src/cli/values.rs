@@ -2,13 +2,14 @@
 
 use super::args::split;
 use crate::{
+    choose::{built_for, by_shapes},
     error::{Error, Result},
     model::find_tensor,
     session::Session,
     tensor::{HostTensor, npy, random, safetensors, safetensors::SafeTensors},
 };
 use std::path::Path;
-use zml_format::{Entry, Tensor};
+use zml_format::{Entry, Tensor, sizes};
 
 /// What a file name says of its format.
 enum Format {
@@ -26,6 +27,52 @@ fn format(path: &Path) -> Result<Format> {
 fn halves<'a>(option: &str, argument: &'a str, tensors: &[&'a Tensor]) -> Result<(&'a str, &'a str)> {
     split(argument, tensors.iter().map(|t| t.name.as_str()))
         .ok_or_else(|| Error::Input(format!("{option} {argument} has no `=`: give NAME=FILE or INDEX=FILE")))
+}
+
+/// The one among specialisations whose inputs have the shapes of the files that `arguments` name.
+pub fn choose<'a>(entries: &[&'a Entry], arguments: &[String]) -> Result<&'a Entry> {
+    let first = entries[0];
+    if first.dims.is_empty() {
+        return Ok(first);
+    }
+    let tensors: Vec<&Tensor> = first.inputs().map(|(_, t)| t).collect();
+    let mut given: Vec<(usize, Vec<u64>)> = vec![];
+    for argument in arguments {
+        let (which, from) = halves("--input", argument, &tensors)?;
+        if seed(from)?.is_some() {
+            continue;
+        }
+        let path = Path::new(from);
+        if which != "all" || tensors.iter().any(|t| t.name == "all") {
+            let i = find_tensor("input", tensors.iter().copied(), which)?;
+            given.push((i, shape(path, tensors[i])?));
+        } else if matches!(format(path)?, Format::SafeTensors) {
+            let file = SafeTensors::open(path)?;
+            let shapes = tensors.iter().enumerate().filter_map(|(i, t)| Some((i, file.shape(&t.name, t.dtype)?)));
+            given.extend(shapes);
+        }
+    }
+    if given.is_empty() && entries.len() > 1 {
+        return Err(Error::Input(format!(
+            "entry `{}` {}: choose with --dims {}",
+            first.name,
+            built_for(entries),
+            sizes(&first.dims)
+        )));
+    }
+    by_shapes(entries, &given)
+}
+
+/// The shape of the tensor that [`one`] reads.
+fn shape(path: &Path, t: &Tensor) -> Result<Vec<u64>> {
+    match format(path)? {
+        Format::Npy => npy::shape(path),
+        Format::SafeTensors => {
+            let file = SafeTensors::open(path)?;
+            let key = key(&file, t);
+            file.shape(key, t.dtype).ok_or_else(|| file.absent(key))
+        }
+    }
 }
 
 /// One value for each input of the entry, from arguments `WHICH=FILE`.
@@ -83,12 +130,16 @@ fn one(path: &Path, t: &Tensor) -> Result<HostTensor> {
         Format::Npy => npy::read(path, t),
         Format::SafeTensors => {
             let file = SafeTensors::open(path)?;
-            let mut names = file.names();
-            let only = names.next().filter(|_| names.next().is_none());
-            let key = if file.entry(&t.name).is_some() { &t.name } else { only.unwrap_or(&t.name) };
-            file.read(key, t)
+            file.read(key(&file, t), t)
         }
     }
+}
+
+/// The tensor of the input's name, or the only one.
+fn key<'a>(file: &'a SafeTensors, t: &'a Tensor) -> &'a str {
+    let mut names = file.names();
+    let only = names.next().filter(|_| names.next().is_none());
+    if file.entry(&t.name).is_some() { &t.name } else { only.unwrap_or(&t.name) }
 }
 
 /// Where outputs go; checked before anything runs.
@@ -128,7 +179,7 @@ impl<'a> Outputs<'a> {
         let tensors: Vec<&Tensor> = self.entry.outputs().map(|(_, t)| t).collect();
         for (path, outputs) in &self.files {
             let value = |i: &usize| {
-                let bytes = session.read(&self.entry.name, *i)?.to_vec();
+                let bytes = session.read(&self.entry.id(), *i)?.to_vec();
                 Ok((
                     tensors[*i].name.as_str(),
                     HostTensor { dtype: tensors[*i].dtype, shape: tensors[*i].shape.clone(), bytes },

@@ -6,7 +6,7 @@ pub mod npy;
 pub mod safetensors;
 mod values;
 
-pub use values::{random, show};
+pub use values::{json, random, show};
 
 use crate::error::{Error, Result};
 use std::{

@@ -36,11 +36,17 @@ fn descriptions(dtype: DType) -> &'static [&'static str] {
     }
 }
 
-/// The tensor in a file, which must be of the type of `expected`.
-pub fn read(path: &Path, expected: &Tensor) -> Result<HostTensor> {
-    let bad = |why: &str| Error::Input(format!("{} is no valid .npy file: {why}", path.display()));
-    let failed = |e: std::io::Error| Error::Input(format!("cannot read {}: {e}", path.display()));
-    let mut file = File::open(path).map_err(failed)?;
+fn bad(path: &Path, why: &str) -> Error {
+    Error::Input(format!("{} is no valid .npy file: {why}", path.display()))
+}
+fn failed(path: &Path, e: &std::io::Error) -> Error {
+    Error::Input(format!("cannot read {}: {e}", path.display()))
+}
+
+/// The header of a file, which is left at its values.
+fn open(path: &Path) -> Result<(File, Header)> {
+    let bad = |why: &str| bad(path, why);
+    let mut file = File::open(path).map_err(|e| failed(path, &e))?;
     let mut start = [0; 8];
     file.read_exact(&mut start).map_err(|_| bad("it is shorter than 8 bytes"))?;
     if &start[..6] != MAGIC {
@@ -59,16 +65,27 @@ pub fn read(path: &Path, expected: &Tensor) -> Result<HostTensor> {
     let mut header = vec![0; length];
     file.read_exact(&mut header).map_err(|_| bad("its header is cut"))?;
     let header = std::str::from_utf8(&header).map_err(|_| bad("its header is no text"))?;
-    let h = Header::parse(header).map_err(|why| bad(&why))?;
+    let header = Header::parse(header).map_err(|why| bad(&why))?;
+    Ok((file, header))
+}
+
+/// The shape of the tensor in a file.
+pub fn shape(path: &Path) -> Result<Vec<u64>> {
+    Ok(open(path)?.1.shape)
+}
+
+/// The tensor in a file, which must be of the type of `expected`.
+pub fn read(path: &Path, expected: &Tensor) -> Result<HostTensor> {
+    let (file, h) = open(path)?;
     let what = path.display().to_string();
     check_type(&what, &h.description, &h.shape, descriptions(expected.dtype).contains(&&h.description[..]), expected)?;
     if h.fortran {
-        return Err(bad("its values are in Fortran order; save numpy.ascontiguousarray of it"));
+        return Err(bad(path, "its values are in Fortran order; save numpy.ascontiguousarray of it"));
     }
     let mut bytes = vec![];
-    file.take(expected.bytes() + 1).read_to_end(&mut bytes).map_err(failed)?;
+    file.take(expected.bytes() + 1).read_to_end(&mut bytes).map_err(|e| failed(path, &e))?;
     if bytes.len() as u64 != expected.bytes() {
-        return Err(bad(&format!("its values should have {} bytes", expected.bytes())));
+        return Err(bad(path, &format!("its values should have {} bytes", expected.bytes())));
     }
     check_predicates(&what, expected.dtype, &bytes)?;
     Ok(HostTensor { dtype: expected.dtype, shape: expected.shape.clone(), bytes })

@@ -128,16 +128,27 @@ impl SafeTensors {
         let at = self.data + e.data_offsets[0] + offset;
         self.file.read_exact_at(to, at).map_err(|e| Error::Input(format!("cannot read {}: {e}", self.path.display())))
     }
+    /// The shape of a tensor, read as one of type `dtype`.
+    pub fn shape(&self, key: &str, dtype: DType) -> Option<Vec<u64>> {
+        let e = self.entry(key)?;
+        let mut shape = e.shape.clone();
+        if stored(dtype) == (&e.dtype[..], true) && shape.last() == Some(&2) {
+            shape.pop();
+        }
+        Some(shape)
+    }
+    /// What is said of a tensor that is not there.
+    pub fn absent(&self, key: &str) -> Error {
+        let mut names: Vec<_> = self.names().take(20).collect();
+        if self.entries.len() > names.len() {
+            names.push("...");
+        }
+        let names = names.join(", ");
+        Error::Input(format!("{} has no tensor `{key}`; it has: {names}", self.path.display()))
+    }
     /// Whether the tensor has the type and shape of `expected`, or what it has.
     pub fn check(&self, key: &str, expected: &Tensor) -> Result<&Entry> {
-        let Some(e) = self.entry(key) else {
-            let mut names: Vec<_> = self.names().take(20).collect();
-            if self.entries.len() > names.len() {
-                names.push("...");
-            }
-            let names = names.join(", ");
-            return Err(Error::Input(format!("{} has no tensor `{key}`; it has: {names}", self.path.display())));
-        };
+        let e = self.entry(key).ok_or_else(|| self.absent(key))?;
         let what = format!("`{key}` of {}", self.path.display());
         let fits = e.is(expected);
         let shape = if fits { &expected.shape } else { &e.shape };

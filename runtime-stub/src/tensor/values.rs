@@ -1,6 +1,7 @@
 //! Values as numbers, for people to read and for random inputs.
 
 use super::HostTensor;
+use serde_json::Value;
 use zml_format::{DType, Tensor};
 
 /// The first `most` values as text: `[0.5, 1, ...]`.
@@ -13,6 +14,32 @@ pub fn show(dtype: DType, bytes: &[u8], most: usize) -> String {
     format!("[{}]", parts.join(", "))
 }
 
+/// The first `most` values as JSON: numbers, predicates as booleans, complex numbers as pairs. What JSON has no number for
+/// is a string, `"NaN"` or `"inf"`.
+pub fn json(dtype: DType, bytes: &[u8], most: usize) -> Value {
+    let number = |d: DType, v: &[u8]| {
+        let text = value(d, v);
+        serde_json::from_str(&text).unwrap_or(Value::String(text))
+    };
+    let one = |v: &[u8]| match dtype.is_complex() {
+        true => {
+            let (re, im) = v.split_at(v.len() / 2);
+            Value::Array(vec![number(dtype.real(), re), number(dtype.real(), im)])
+        }
+        false => number(dtype, v),
+    };
+    Value::Array(bytes.chunks_exact(dtype.bytes()).take(most).map(one).collect())
+}
+
+/// The shortest digits that mean this number, with an exponent where they would be mostly zeros.
+macro_rules! float_text {
+    ($x:expr) => {{
+        let x = $x;
+        let plain = x == 0.0 || !x.is_finite() || (1e-4..1e16).contains(&x.abs());
+        if plain { x.to_string() } else { format!("{x:e}") }
+    }};
+}
+
 fn value(dtype: DType, v: &[u8]) -> String {
     use DType as D;
     let unsigned = v.iter().rev().fold(0u64, |n, b| n << 8 | u64::from(*b));
@@ -22,13 +49,13 @@ fn value(dtype: DType, v: &[u8]) -> String {
             let (re, im) = v.split_at(v.len() / 2);
             format!("{}+{}i", value(dtype.real(), re), value(dtype.real(), im))
         }
-        D::F32 => f32::from_bits(unsigned as u32).to_string(),
-        D::F64 => f64::from_bits(unsigned).to_string(),
+        D::F32 => float_text!(f32::from_bits(unsigned as u32)),
+        D::F64 => float_text!(f64::from_bits(unsigned)),
         d if d.is_signed_int() => {
             let unused = 64 - 8 * v.len() as u32;
             ((unsigned << unused) as i64 >> unused).to_string()
         }
-        d if d.is_float() => (decode(layout(d), unsigned as u32) as f32).to_string(),
+        d if d.is_float() => float_text!(decode(layout(d), unsigned as u32) as f32),
         _ => unsigned.to_string(),
     }
 }
@@ -163,6 +190,19 @@ mod tests {
         assert_eq!(show(D::I64, &i64::MIN.to_le_bytes(), 2), "[-9223372036854775808]");
         assert_eq!(show(D::U16, &[0xff, 0xff], 2), "[65535]");
         assert_eq!(show(D::F32, &[], 2), "[]");
+        assert_eq!(show(D::F32, &f(&[1e-7, -2.5e20, 1e-4, 0.0, -0.0]), 9), "[1e-7, -2.5e20, 0.0001, 0, -0]");
+        assert_eq!(show(D::F64, &1e-300f64.to_le_bytes(), 1), "[1e-300]");
+    }
+
+    #[test]
+    fn values_in_json_are_numbers() {
+        let f = |v: &[f32]| v.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
+        let text = |d, bytes: &[u8]| json(d, bytes, 3).to_string();
+        assert_eq!(text(D::F32, &f(&[0.1, 1e-7, f32::NAN, 4.0])), "[0.1,1e-7,\"NaN\"]");
+        assert_eq!(text(D::F32, &f(&[f32::NEG_INFINITY, 2.0])), "[\"-inf\",2]");
+        assert_eq!(text(D::U64, &u64::MAX.to_le_bytes()), "[18446744073709551615]");
+        assert_eq!(text(D::I1, &[1, 0]), "[true,false]");
+        assert_eq!(text(D::C64, &f(&[1.0, -2.0])), "[[1,-2]]");
     }
 
     /// Codes from the OCP 8-bit, the MX and the IEEE 754 definitions.

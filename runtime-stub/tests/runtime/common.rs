@@ -83,7 +83,7 @@ fn profile(target: &str, writer: &mut Writer) -> Profile {
 
 impl Builder {
     pub fn entry(mut self, name: &str, arguments: Vec<Argument>, results: Vec<EntryResult>, program: &Program) -> Self {
-        self.manifest.entries.push(Entry { name: name.into(), arguments, results });
+        self.manifest.entries.push(Entry { name: name.into(), dims: vec![], arguments, results });
         self.manifest.profiles.iter_mut().for_each(|p| p.programs.push(program.clone()));
         self
     }

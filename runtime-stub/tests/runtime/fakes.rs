@@ -114,6 +114,43 @@ fn a_call_on_rocm() {
     insta::assert_snapshot!("rocm_call", log);
 }
 
+/// Two specialisations of one entry: their weight is uploaded once, and the one called is captured alone.
+#[test]
+fn specialisations_share_the_weight() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut m = builder(&["cuda"]);
+    let weight = m.writer.blob(&f32s(&[1.0, 2.0, 3.0, 4.0]));
+    m.manifest.weights = vec![Weight {
+        tensor: tensor("w", DType::F32, &[4]),
+        sha256: String::new(),
+        source: WeightSource::Embedded { blob: weight },
+    }];
+    let a = BufferKind::Argument;
+    for n in [2, 4] {
+        let bytes = 4 * n;
+        let program = Program {
+            arena_bytes: 0,
+            buffers: vec![buffer(a(0), bytes), buffer(a(1), 16), buffer(BufferKind::Result(0), bytes)],
+            results: vec![2],
+            steps: vec![dispatch("add", &[slice(0, 0, bytes), slice(1, 0, bytes), slice(2, 0, bytes)], n as u32, 0)],
+        };
+        m = m.entry("main", vec![input("x", n), Argument::Weight { weight: 0 }], vec![result("y", n)], &program);
+        m.manifest.entries.last_mut().unwrap().dims = vec![Dim { name: "n".into(), size: n }];
+    }
+    std::fs::write(dir.path().join("m.zml"), m.bytes()).unwrap();
+    for (n, kernels) in [(2, "u32 2"), (4, "u32 4")] {
+        let (log, said) = run(dir.path(), &format!("--input x=random:1 --dims n={n}"), &[]);
+        assert!(said.starts_with("0 "), "{said}");
+        check_lifetimes(&log);
+        let uploads = log.matches("host [00 00 80 3f 00 00 00 40 00 00 40 40 00 00 80 40]").count();
+        let launches: Vec<&str> = log.lines().filter(|l| l.starts_with("cuLaunchKernel")).collect();
+        assert_eq!((uploads, launches.len()), (1, 1), "{log}");
+        assert!(launches[0].contains(kernels), "{log}");
+    }
+    let (_, said) = run(dir.path(), "--input x=random:1", &[]);
+    assert_eq!(said, "1 error: entry `main` was built for n=2; n=4: choose with --dims n=2");
+}
+
 /// Every call that can fail, failing: a named error, and nothing left or used after its end.
 #[test]
 fn failures_are_named_and_leave_nothing() {

@@ -280,7 +280,7 @@ fn wrong_calls_are_named() {
     assert_eq!(why(s.call("main")), "input 0 `x` of entry `main` is not supplied: f32 [4]");
     assert_eq!(why(s.write("main", 0, &[0; 15])), "input 0 `x` is f32 [4], 16 bytes; 15 were given");
     assert_eq!(why(s.write("main", 1, &[])), "entry `main` has no input 1");
-    assert_eq!(why(s.call("other")), "no entry `other`");
+    assert_eq!(why(s.call("other")), "no entry `other`; `test` has: main");
     assert_eq!(why(s.read("main", 0).map(|_| ())), "entry `main` was not called yet");
     assert_eq!(model.entry(Some("f")).unwrap_err().to_string(), "no entry `f`; `test` has: main");
 }

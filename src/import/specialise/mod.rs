@@ -33,36 +33,53 @@ pub struct DynamicDim {
 /// The dynamic dimensions of a function's arguments.
 pub fn dynamic_dims(p: &Program, func: &str) -> Vec<DynamicDim> {
     let Some(f) = p.func(func) else { return vec![] };
+    let dynamic: Vec<(usize, &TensorType)> = f
+        .body
+        .args
+        .iter()
+        .enumerate()
+        .filter_map(|(i, v)| match f.ty(*v) {
+            Type::Tensor(t) if !t.is_static() => Some((i, t)),
+            _ => None,
+        })
+        .collect();
     let names = polymorphic_shapes(f);
+    // The exporter lists the arguments that have dynamic dimensions, by their paths in its trees of arguments.
+    let fits = |(s, (_, t)): (&Vec<String>, &(usize, &TensorType))| s.len() == t.rank();
+    let named = names.len() == dynamic.len() && names.iter().zip(&dynamic).all(fits);
     let mut list = vec![];
-    for (argument, v) in f.body.args.iter().enumerate() {
-        let Type::Tensor(t) = f.ty(*v) else { continue };
-        for (dim, d) in t.dims.iter().enumerate() {
-            if d.is_none() {
-                let name = names.iter().find(|(a, _)| *a == argument).and_then(|(_, s)| s.get(dim).cloned());
-                list.push(DynamicDim { argument, dim, name, bound: t.bounds.get(dim).copied().flatten() });
-            }
+    for (at, (argument, t)) in dynamic.into_iter().enumerate() {
+        for dim in (0..t.rank()).filter(|d| t.dims[*d].is_none()) {
+            let name = named.then(|| names[at][dim].clone());
+            list.push(DynamicDim { argument, dim, name, bound: t.bounds.get(dim).copied().flatten() });
         }
     }
     list
 }
 
 /// JAX writes the shapes that it was given into the messages of its assertions: `args[0].shape = (b, 4)`.
-fn polymorphic_shapes(f: &Func) -> Vec<(usize, Vec<String>)> {
-    for op in &f.body.ops {
-        let Some(Attr::Str(message)) = op.attr("error_message") else { continue };
-        let Some(at) = message.find("polymorphic shapes specifications:") else { continue };
-        let mut list = vec![];
-        for part in message[at..].split("args[").skip(1) {
-            let Some((index, rest)) = part.split_once(']') else { continue };
-            let Some(shape) = rest.strip_prefix(".shape = (").and_then(|r| closing(r)) else { continue };
-            if let Ok(i) = index.parse() {
-                list.push((i, shape.split(", ").map(|s| s.trim_end_matches(',').to_string()).collect()));
-            }
+fn polymorphic_shapes(f: &Func) -> Vec<Vec<String>> {
+    const START: &str = "polymorphic shapes specifications: ";
+    let messages = f.body.ops.iter().filter_map(|op| match op.attr("error_message") {
+        Some(Attr::Str(m)) => m.split_once(START),
+        _ => None,
+    });
+    let Some((_, shapes)) = messages.into_iter().next() else { return vec![] };
+    let shapes = shapes.split("Obtained dimension variables").next().unwrap_or_default();
+    shapes.split(".shape = (").skip(1).filter_map(closing).map(dims).collect()
+}
+/// `b, max(s, 2), 4`, split where no bracket is open.
+fn dims(shape: &str) -> Vec<String> {
+    let mut list = vec![String::new()];
+    let mut depth = 0;
+    for c in shape.chars() {
+        depth += i32::from(c == '(') - i32::from(c == ')');
+        match list.last_mut() {
+            Some(last) if c != ',' || depth > 0 => last.push(c),
+            _ => list.push(String::new()),
         }
-        return list;
     }
-    vec![]
+    list.iter().map(|s| s.trim().to_string()).filter(|s| !s.is_empty()).collect()
 }
 /// The text up to the bracket that closes it.
 fn closing(s: &str) -> Option<&str> {

@@ -115,3 +115,38 @@ fn branches_on_sizes_are_chosen() {
         assert!(!s.funcs[0].body.ops.iter().any(|o| o.kind == OpKind::If));
     }
 }
+
+/// The exporter's paths are not the numbers of the arguments: static ones are left out, trees are taken apart.
+#[test]
+fn names_of_dimensions_and_arguments() {
+    let p = load(
+        "names.mlir",
+        "func.func public @main(%p: tensor<4xf32>, %x: tensor<?x?x4xf32>, %m: tensor<?xi1>) -> tensor<?x?x4xf32> {
+           %ok = stablehlo.constant dense<true> : tensor<i1>
+           stablehlo.custom_call @shape_assertion(%ok) {error_message = \"Using the following polymorphic shapes specifications: args[1]['x'][0].shape = (b, max(s, 2), 4),kwargs['m'].shape = (b,). Obtained dimension variables: 'b' = {1} from specification 'b' for dimension args[1].shape[0].\", has_side_effect = true} : (tensor<i1>) -> ()
+           %r = call @inner(%x, %p) : (tensor<?x?x4xf32>, tensor<4xf32>) -> tensor<?x?x4xf32>
+           return %r : tensor<?x?x4xf32>
+         }
+         func.func private @inner(%a: tensor<?x?x4xf32> loc(\"batch['x'][0]\"), %b: tensor<4xf32> loc(\"p\")) -> tensor<?x?x4xf32> {
+           return %a : tensor<?x?x4xf32>
+         }",
+    );
+    let dims: Vec<_> = dynamic_dims(&p, "main").into_iter().map(|d| (d.argument, d.dim, d.name.unwrap())).collect();
+    assert_eq!(dims, [(1, 0, "b".into()), (1, 1, "max(s, 2)".into()), (2, 0, "b".to_string())]);
+    let names = zmlc_import::argument_names(&p, "main");
+    assert_eq!(names, [Some("p".into()), Some("batch['x'][0]".to_string()), None]);
+}
+
+#[test]
+fn sizes_that_disagree_are_found_before_lowering() {
+    let p = load(
+        "sum.mlir",
+        "func.func @main(%x: tensor<?xf32>, %y: tensor<?xf32>) -> tensor<?xf32> {
+           %0 = stablehlo.add %x, %y : tensor<?xf32>
+           return %0 : tensor<?xf32>
+         }",
+    );
+    assert!(zmlc_import::prepare(p.clone(), "main", Some(&[vec![3], vec![3]])).is_ok());
+    let e = zmlc_import::prepare(p, "main", Some(&[vec![3], vec![4]])).unwrap_err();
+    assert!(e[0].message.contains("tensor<4xf32>"), "{e:?}");
+}
