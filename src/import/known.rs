@@ -4,7 +4,8 @@
 use crate::{
     build,
     diag::Diagnostic,
-    tree::{Attr, Block, Func, Literal, Op, OpKind, Program, ValueId},
+    specialise,
+    tree::{Attr, Block, Func, Literal, Op, OpKind, Program, Type, ValueId},
 };
 
 /// Replaces what has a meaning here, drops functions that nothing calls any more, and reports custom calls that remain.
@@ -125,11 +126,15 @@ impl Rewrite<'_> {
             {
                 self.aliases.extend(op.results.iter().copied().zip(op.operands.iter().copied()));
             }
+            // Until shapes are static.
+            _ if specialise::is_dynamic_call(target)
+                || op.results.iter().any(|r| self.is_open(*r)) && is_routine(target) =>
+            {
+                out.push(op);
+            }
             "shape_assertion" | "check.expect_eq" | "check.expect_close" | "check.expect_almost_eq" => out.push(op),
             _ => {
-                let lapack = target.strip_prefix("lapack_").and_then(|t| t.strip_suffix("_ffi"));
-                let routine = lapack.map(|t| &t[1.min(t.len())..]);
-                let done = match routine {
+                let done = match routine(target) {
                     Some("potrf") => self.cholesky(&op, out),
                     Some("trsm") => Self::triangular_solve(&op, out),
                     _ => false,
@@ -140,6 +145,10 @@ impl Rewrite<'_> {
                 }
             }
         }
+    }
+
+    fn is_open(&self, v: ValueId) -> bool {
+        matches!(self.f.ty(v), Type::Tensor(t) if !t.is_static())
     }
 
     fn same_types(&self, op: &Op) -> bool {
@@ -209,6 +218,14 @@ impl Rewrite<'_> {
                 .hint(hint),
         );
     }
+}
+
+/// `potrf` of `lapack_spotrf_ffi`: the routine without its element type.
+pub fn routine(target: &str) -> Option<&str> {
+    target.strip_prefix("lapack_")?.strip_suffix("_ffi")?.get(1..)
+}
+fn is_routine(target: &str) -> bool {
+    matches!(routine(target), Some("potrf" | "trsm"))
 }
 
 /// Whether a collective op runs in groups of one device, where each device keeps what it has.

@@ -5,7 +5,7 @@ use crate::{
     diag::{Diagnostic, Severity},
     fold::fold,
     known,
-    specialise::{dynamic_dims, specialise},
+    specialise::{dynamic_dims, is_dynamic_call, specialise},
     spell,
     tree::{Block, Func, OpKind, Program, Type},
     verify::verify,
@@ -25,6 +25,11 @@ pub fn prepare(mut p: Program, func: &str, shapes: Option<&[Vec<u64>]>) -> Resul
             None => static_shapes(&p, f)?,
         };
         p = specialise(&p, func, &own)?;
+        // Calls that had to wait for shapes.
+        let errors = known::resolve_calls(&mut p);
+        if !errors.is_empty() {
+            return Err(errors);
+        }
         // Sizes that the program holds equal without saying so disagree only now.
         let errors: Vec<Diagnostic> = verify(&p).into_iter().filter(|d| d.severity == Severity::Error).collect();
         if !errors.is_empty() {
@@ -56,7 +61,7 @@ fn is_dynamic(f: &Func, b: &Block) -> bool {
                     | OpKind::GetDimensionSize { .. }
                     | OpKind::SetDimensionSize { .. }
             );
-            let asserts = matches!(&op.kind, OpKind::CustomCall { target, .. } if target == "shape_assertion");
+            let asserts = matches!(&op.kind, OpKind::CustomCall { target, .. } if target == "shape_assertion" || is_dynamic_call(target));
             shaped || asserts || op.regions.iter().any(|r| is_dynamic(f, r))
         })
 }

@@ -3,7 +3,11 @@
 //!
 //! Also of use without dynamic dimensions: programs with dynamic ops on static shapes come out with static ops.
 
+mod calls;
 mod infer;
+mod moving;
+
+pub(crate) use calls::is_dynamic as is_dynamic_call;
 
 use crate::{
     diag::Diagnostic,
@@ -171,6 +175,7 @@ impl<'a> Specialiser<'a> {
             new: Func { name, values: vec![], body: Block::default(), ..f.clone() },
             map: vec![None; f.values.len()],
             known: HashMap::new(),
+            sums: HashMap::new(),
         };
         let mut body = Block { span: f.body.span, ..Block::default() };
         for ((v, ty), k) in f.body.args.iter().zip(types).zip(known) {
@@ -231,6 +236,7 @@ struct Work<'s, 'a> {
     new: Func,
     map: Vec<Option<ValueId>>,
     known: HashMap<ValueId, Tensor>,
+    sums: moving::Sums,
 }
 
 impl<'a> Work<'_, 'a> {
@@ -301,6 +307,7 @@ impl<'a> Work<'_, 'a> {
                     return;
                 }
             }
+            OpKind::RealDynamicSlice if self.moving_slice(op, &operands, out) => return,
             OpKind::SetDimensionSize { dim } => {
                 let full = matches!(&types[0], Type::Tensor(t) if self.ints(operands[1]).is_some_and(|n| Some(n[0] as u64) == t.dims[*dim as usize]));
                 if full {
@@ -310,7 +317,13 @@ impl<'a> Work<'_, 'a> {
             }
             _ => {}
         }
-        let regions: Vec<Block> = op
+        let computation = match &op.kind {
+            OpKind::CustomCall { target, called, .. } if is_dynamic_call(target) => {
+                called.first().and_then(|c| self.computation(op, c))
+            }
+            _ => None,
+        };
+        let mut regions: Vec<Block> = op
             .regions
             .iter()
             .map(|r| {
@@ -321,6 +334,7 @@ impl<'a> Work<'_, 'a> {
                 self.block(r, args)
             })
             .collect();
+        regions.extend(computation);
         let Some((kind, operands, shape)) = self.static_form(op, operands, &types) else {
             let names = unbuild::name(&op.kind);
             return self.error(
@@ -345,17 +359,21 @@ impl<'a> Work<'_, 'a> {
         if new.operands.len() != op.operands.len() {
             new.operand_spans.clear();
         }
+        if let OpKind::CustomCall { target, .. } = &op.kind
+            && is_dynamic_call(target)
+        {
+            new.extra.clear();
+            if let (OpKind::Chlo(_), Some(k)) = (&new.kind, shape.as_ref().and_then(|s| s.last())) {
+                new.extra.push(("k".into(), Attr::Int(i128::from(*k), "i64".into())));
+            }
+        }
         self.fold(&mut new);
+        self.note_sum(&new);
         out.push(new);
     }
 
     /// The static form of a dynamic op, with the operands that it still has and, where an operand gives it, its shape.
-    fn static_form(
-        &self,
-        op: &Op,
-        operands: Vec<ValueId>,
-        types: &[Type],
-    ) -> Option<(OpKind, Vec<ValueId>, Option<Vec<u64>>)> {
+    fn static_form(&self, op: &Op, operands: Vec<ValueId>, types: &[Type]) -> Option<calls::StaticForm> {
         let sizes = |i: usize| -> Option<Vec<u64>> {
             // The operand, or the result's type if that says it all.
             match self.ints(operands[i]) {
@@ -397,6 +415,14 @@ impl<'a> Work<'_, 'a> {
                 (OpKind::Constant(l), vec![], None)
             }
             OpKind::SetDimensionSize { .. } => return None,
+            OpKind::CustomCall { target, .. } if is_dynamic_call(target) => {
+                return self.static_call(target, op, &operands);
+            }
+            OpKind::Chlo(name) if name == "top_k" => {
+                let Some(Attr::Int(k, _)) = op.attr("k") else { return None };
+                let shape = self.with_last(first?, u64::try_from(*k).ok()?)?;
+                (op.kind.clone(), operands, Some(shape))
+            }
             k => (k.clone(), operands, None),
         })
     }
@@ -419,11 +445,11 @@ impl<'a> Work<'_, 'a> {
         let made = |s: &[u64]| {
             Some(Type::Tensor(TensorType { dims: s.iter().map(|d| Some(*d)).collect(), bounds: vec![], ..t.clone() }))
         };
-        if let Some(s) = shape {
-            return made(s);
-        }
         if t.is_static() && t.bounds.is_empty() {
             return Some(old.clone());
+        }
+        if let Some(s) = shape {
+            return made(s);
         }
         match k {
             OpKind::If | OpKind::Case => return Some(self.new.ty(*regions.first()?.results.get(i)?).clone()),
@@ -442,7 +468,13 @@ impl<'a> Work<'_, 'a> {
                 _ => None,
             })
             .collect::<Option<_>>()?;
-        made(&infer::result(k, &x, i)?)
+        made(&match k {
+            OpKind::BitcastConvert => calls::bitcast(&x.first()?.shape()?, x[0].dtype, t.dtype)?,
+            OpKind::CustomCall { target, .. } => {
+                calls::shape(target, &x.iter().map(|t| t.shape()).collect::<Option<Vec<_>>>()?, i)?
+            }
+            _ => infer::result(k, &x, i)?,
+        })
     }
 
     fn call(&mut self, op: &'a Op, callee: &str, operands: Vec<ValueId>, types: Vec<Type>, out: &mut Vec<Op>) {
@@ -488,7 +520,10 @@ impl<'a> Work<'_, 'a> {
                 let value = self.ints(*v).map_or("?".into(), |v| v[0].to_string());
                 m = m.replace(&format!("{{{i}}}"), &value);
             }
-            self.error(op, m, "does not hold for these sizes");
+            let d = Diagnostic::error("E0701", op.span, m).label("does not hold for these sizes");
+            self.s
+                .errors
+                .push(d.hint("choose sizes for which it holds, or export the program without that constraint"));
         }
         true
     }

@@ -150,3 +150,87 @@ fn sizes_that_disagree_are_found_before_lowering() {
     let e = zmlc_import::prepare(p, "main", Some(&[vec![3], vec![4]])).unwrap_err();
     assert!(e[0].message.contains("tensor<4xf32>"), "{e:?}");
 }
+
+/// The custom calls that `jax.export` writes where attributes are values: a cumulative sum, the largest, random bits.
+#[test]
+fn custom_calls_with_attributes_as_operands() {
+    let p = load(
+        "calls.mlir",
+        "func.func public @main(%x: tensor<?xf32>, %key: tensor<2xui64>) -> (tensor<?xf32>, tensor<?xf32>, tensor<?xi32>, tensor<?xui32>, tensor<?x4xui8>) {
+           %n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?xf32>) -> tensor<i32>
+           %one = stablehlo.constant dense<1> : tensor<1xi32>
+           %zero = stablehlo.constant dense<0> : tensor<1xi32>
+           %two = stablehlo.constant dense<2> : tensor<i32>
+           %init = stablehlo.constant dense<0.0> : tensor<f32>
+           %n1 = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>
+           %low = stablehlo.subtract %n1, %one : tensor<1xi32>
+           %pad = stablehlo.concatenate %low, %zero, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+           %pads = stablehlo.reshape %pad : (tensor<2xi32>) -> tensor<1x2xi32>
+           %sum = stablehlo.custom_call @stablehlo.dynamic_reduce_window(%x, %init, %n1, %one, %one, %one, %pads) {called_computations = [@add]} : (tensor<?xf32>, tensor<f32>, tensor<1xi32>, tensor<1xi32>, tensor<1xi32>, tensor<1xi32>, tensor<1x2xi32>) -> tensor<?xf32>
+           %top:2 = stablehlo.custom_call @stablehlo.dynamic_top_k(%x, %two) : (tensor<?xf32>, tensor<i32>) -> (tensor<?xf32>, tensor<?xi32>)
+           %bits:2 = stablehlo.custom_call @stablehlo.dynamic_rng_bit_generator(%key, %n1) {rng_algorithm = #stablehlo<rng_algorithm DEFAULT>} : (tensor<2xui64>, tensor<1xi32>) -> (tensor<2xui64>, tensor<?xui32>)
+           %bytes = stablehlo.bitcast_convert %bits#1 : (tensor<?xui32>) -> tensor<?x4xui8>
+           return %sum, %top#0, %top#1, %bits#1, %bytes : tensor<?xf32>, tensor<?xf32>, tensor<?xi32>, tensor<?xui32>, tensor<?x4xui8>
+         }
+         func.func private @add(%a: tensor<f32>, %b: tensor<f32>) -> tensor<f32> {
+           %0 = stablehlo.add %a, %b : tensor<f32>
+           return %0 : tensor<f32>
+         }",
+    );
+    let p = zmlc_import::prepare(p, "main", Some(&[vec![3], vec![2]])).unwrap_or_else(|e| panic!("{e:?}"));
+    assert!(is_static(&p));
+    assert!(verify(&p).is_empty(), "{:?}", verify(&p));
+    let f32s = |v: &[f32]| v.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
+    let x = Tensor::new(DType::F32, &[3], f32s(&[1.0, 5.0, 2.0])).unwrap();
+    let key = Tensor::new(DType::U64, &[2], vec![7; 16]).unwrap();
+    let out = eval(&p, "main", vec![x, key]).unwrap();
+    assert_eq!(out[0].bytes, f32s(&[1.0, 6.0, 8.0]));
+    assert_eq!(out[1].bytes, f32s(&[5.0, 2.0]));
+    assert_eq!((&out[3].shape[..], &out[4].shape[..]), (&[3u64][..], &[3u64, 4][..]));
+}
+
+/// JAX's Cholesky on the CPU, with a batch that is not known: the info of each matrix has the batch's shape.
+#[test]
+fn routines_wait_for_shapes() {
+    let p = load(
+        "potrf.mlir",
+        "func.func @main(%x: tensor<?x2x2xf32>) -> (tensor<?x2x2xf32>, tensor<?xi32>) {
+           %0:2 = stablehlo.custom_call @lapack_spotrf_ffi(%x) {api_version = 4 : i32, mhlo.backend_config = {uplo = 76 : ui8}} : (tensor<?x2x2xf32>) -> (tensor<?x2x2xf32>, tensor<?xi32>)
+           return %0#0, %0#1 : tensor<?x2x2xf32>, tensor<?xi32>
+         }",
+    );
+    let p = zmlc_import::prepare(p, "main", Some(&[vec![3, 2, 2]])).unwrap_or_else(|e| panic!("{e:?}"));
+    let f = p.func("main").unwrap();
+    assert!(f.body.ops.iter().any(|o| matches!(o.kind, OpKind::Cholesky { lower: true })));
+    assert_eq!(f.tensor(f.body.results[1]).shape(), Some(vec![3]));
+}
+
+/// A loop's slice of a value with dynamic dimensions, as `jax.export` writes it: its start is known to the run alone.
+#[test]
+fn slices_of_known_size_may_start_anywhere() {
+    let text = |limit: &str| {
+        format!(
+            "func.func @main(%x: tensor<?x3xi32>, %at: tensor<i32>) -> tensor<1x?xi32> {{
+               %zero = stablehlo.constant dense<0> : tensor<1xi32>
+               %sizes = stablehlo.constant dense<[1, 3]> : tensor<2xi32>
+               %ones = stablehlo.constant dense<1> : tensor<2xi32>
+               %at1 = stablehlo.reshape %at : (tensor<i32>) -> tensor<1xi32>
+               %start = stablehlo.concatenate %at1, %zero, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+               %limit = stablehlo.add %start, %{limit} : tensor<2xi32>
+               %r = stablehlo.real_dynamic_slice %x, %start, %limit, %ones : (tensor<?x3xi32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>) -> tensor<1x?xi32>
+               return %r : tensor<1x?xi32>
+             }}"
+        )
+    };
+    let shapes = [vec![4, 3], vec![]];
+    let p = zmlc_import::prepare(load("slice.mlir", text("sizes")), "main", Some(&shapes))
+        .unwrap_or_else(|e| panic!("{e:?}"));
+    assert!(is_static(&p) && verify(&p).is_empty());
+    let ints = |v: &[i32]| v.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
+    let x = Tensor::new(DType::I32, &[4, 3], ints(&(0..12).collect::<Vec<_>>())).unwrap();
+    let out = eval(&p, "main", vec![x, Tensor::new(DType::I32, &[], ints(&[2])).unwrap()]).unwrap();
+    assert_eq!(out[0].bytes, ints(&[6, 7, 8]));
+    // A size that is not known is still refused.
+    let e = zmlc_import::prepare(load("slice.mlir", text("start")), "main", Some(&shapes)).unwrap_err();
+    assert_eq!(e[0].code, "E0701");
+}
