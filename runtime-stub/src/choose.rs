@@ -42,7 +42,7 @@ pub fn find_entry<'a>(m: &'a Manifest, name: Option<&str>) -> Result<&'a Entry> 
 /// Those among `entries` that have all of these sizes; at least one.
 pub fn by_sizes<'a>(entries: &[&'a Entry], wanted: &[Dim]) -> Result<Vec<&'a Entry>> {
     let entry = entries[0];
-    for w in wanted.iter().filter(|w| !entry.dims.iter().any(|d| d.name == w.name)) {
+    if let Some(w) = wanted.iter().find(|w| !entry.dims.iter().any(|d| d.name == w.name)) {
         let names: Vec<&str> = entry.dims.iter().map(|d| d.name.as_str()).collect();
         let has = if names.is_empty() { "has none".into() } else { format!("has {}", names.join(", ")) };
         return Err(Error::Input(format!("no dynamic dimension `{}`; entry `{}` {has}", w.name, entry.name)));

@@ -94,7 +94,7 @@ struct Chooser<'a> {
     found: Vec<Diagnostic>,
 }
 impl<'a> Chooser<'a> {
-    fn report(&mut self, span: Span, message: String, hint: String) {
+    fn report(&mut self, span: Span, message: &str, hint: String) {
         let message = format!("entry `{}`: {message}", self.section.name);
         self.found.push(Diagnostic::error(codes::DIMS, span, message).hint(hint));
     }
@@ -116,14 +116,14 @@ impl<'a> Chooser<'a> {
                     None => format!("the arguments are {}", self.arguments.join(", ")),
                 };
                 let key = key.clone();
-                self.report(self::span(name.span()), format!("`shapes` names `{key}`, which is no argument"), hint);
+                self.report(self::span(name.span()), &format!("`shapes` names `{key}`, which is no argument"), hint);
                 continue;
             };
             let Type::Tensor(t) = types[at] else { continue };
             let form = form(t, at, &[]);
             let hint = "a list with a name or a size for each dimension, `[\"batch\", 784]`".to_string();
             let Some(list) = value.as_ref().as_array().filter(|l| l.len() == t.rank()) else {
-                self.report(span, format!("`shapes.{}` does not fit {form}", name.as_ref()), hint);
+                self.report(span, &format!("`shapes.{}` does not fit {form}", name.as_ref()), hint);
                 continue;
             };
             for (v, d) in list.iter().zip(&t.dims) {
@@ -133,7 +133,7 @@ impl<'a> Chooser<'a> {
                     _ => false,
                 };
                 if !fits {
-                    self.report(span, format!("{v} in `shapes.{}` does not fit {form}", name.as_ref()), hint.clone());
+                    self.report(span, &format!("{v} in `shapes.{}` does not fit {form}", name.as_ref()), hint.clone());
                 }
             }
         }
@@ -150,7 +150,7 @@ impl<'a> Chooser<'a> {
                 Some(None) => {
                     let name = d.name.as_deref().unwrap_or_default();
                     let message = format!("dimension {} of argument `{argument}`, `{name}`, is not understood", d.axis);
-                    self.report(span, message, "name it under `[entry.shapes]` in model.toml".into());
+                    self.report(span, &message, "name it under `[entry.shapes]` in model.toml".into());
                 }
                 None => {
                     let shape: Vec<String> = f
@@ -166,7 +166,7 @@ impl<'a> Chooser<'a> {
                         key(argument),
                         shape.join(", ")
                     );
-                    self.report(span, message, hint);
+                    self.report(span, &message, hint);
                 }
             }
         }
@@ -181,7 +181,7 @@ impl<'a> Chooser<'a> {
                 None if names.is_empty() => "its program has no dynamic dimensions".into(),
                 None => format!("its dynamic dimensions are {}", names.join(", ")),
             };
-            self.report(span(k.span()), format!("there is no dimension `{}`", k.as_ref()), hint);
+            self.report(span(k.span()), &format!("there is no dimension `{}`", k.as_ref()), hint);
         }
         let missing: Vec<&String> = names.iter().filter(|n| !self.section.dims.contains_key(n.as_str())).collect();
         if !missing.is_empty() {
@@ -192,7 +192,7 @@ impl<'a> Chooser<'a> {
                 if list.len() > 1 { "s" } else { "" },
                 list.join(", ")
             );
-            self.report(Span::NONE, message, format!("choose them under `[entry.dims]`, `{}`", lines.join(", ")));
+            self.report(Span::NONE, &message, format!("choose them under `[entry.dims]`, `{}`", lines.join(", ")));
         }
         names
             .iter()
@@ -207,15 +207,15 @@ impl<'a> Chooser<'a> {
         let span = span(value.span());
         let hint = || format!("a list of sizes from 1 up, each once: `{name} = [1, 8]`");
         let Some(values) = value.as_ref().as_array().filter(|v| !v.is_empty()) else {
-            self.report(span, format!("`dims.{name}` is {}", value.as_ref()), hint());
+            self.report(span, &format!("`dims.{name}` is {}", value.as_ref()), hint());
             return vec![];
         };
         let mut list = vec![];
         for v in values {
             match v.as_integer().and_then(|n| u64::try_from(n).ok()).filter(|n| *n > 0) {
-                Some(n) if list.contains(&n) => self.report(span, format!("`dims.{name}` has {n} twice"), hint()),
+                Some(n) if list.contains(&n) => self.report(span, &format!("`dims.{name}` has {n} twice"), hint()),
                 Some(n) => list.push(n),
-                None => self.report(span, format!("`dims.{name}` has {v}, which is no size"), hint()),
+                None => self.report(span, &format!("`dims.{name}` has {v}, which is no size"), hint()),
             }
         }
         list
@@ -227,7 +227,7 @@ impl<'a> Chooser<'a> {
             let factors: Vec<String> = lists.iter().map(|l| l.len().to_string()).collect();
             self.report(
                 Span::NONE,
-                format!(
+                &format!(
                     "`[entry.dims]` makes {} = {count} combinations of sizes; at most {MOST} are built",
                     factors.join(" x ")
                 ),
@@ -267,7 +267,7 @@ impl<'a> Chooser<'a> {
                         let (argument, name) = (&self.arguments[d.argument], d.name.as_deref().unwrap_or_default());
                         self.report(
                             Span::NONE,
-                            format!(
+                            &format!(
                                 "dimension {} of argument `{argument}`, `{name}`, is no size for {}",
                                 d.axis,
                                 sizes(&chosen)

@@ -15,6 +15,7 @@ pub mod print;
 mod raw;
 mod read;
 mod same;
+mod sink;
 mod specialise;
 mod spell;
 mod text;

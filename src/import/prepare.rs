@@ -5,6 +5,7 @@ use crate::{
     diag::{Diagnostic, Severity},
     fold::fold,
     known,
+    sink::sink,
     specialise::{dynamic_dims, is_dynamic_call, specialise},
     spell,
     tree::{Block, Func, OpKind, Program, Type},
@@ -41,6 +42,7 @@ pub fn prepare(mut p: Program, func: &str, shapes: Option<&[Vec<u64>]>) -> Resul
         return Err(errors);
     }
     fold(&mut p);
+    sink(&mut p);
     Ok(p)
 }
 
