@@ -72,6 +72,9 @@ pub struct Init {
 }
 #[derive(Args, Debug)]
 pub struct Check {
+    /// Exit with 1 if there are warnings.
+    #[arg(long)]
+    pub deny_warnings: bool,
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
 }

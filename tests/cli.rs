@@ -42,14 +42,63 @@ fn programs_that_are_wrong() {
             "literal",
             "func.func @main() -> tensor<i8> {\n  %0 = stablehlo.constant dense<256> : tensor<i8>\n  return %0 : tensor<i8>\n}\n",
         ),
+        (
+            "float",
+            "func.func @main() -> tensor<f32> {\n  %0 = stablehlo.constant dense<256> : tensor<f32>\n  return %0 : tensor<f32>\n}\n",
+        ),
+        ("twice", &[GOOD, GOOD].concat()),
+        ("braces", &"{".repeat(100_000)),
     ] {
         std::fs::write(folder.path().join("p.mlir"), text).expect("writable");
         snapshot(&format!("check_{name}"), &says(folder.path(), &["check", "p.mlir"]));
     }
-    std::fs::write(folder.path().join("noise"), [0u8, 200, 3, 77, 255, 0, 1]).expect("writable");
-    snapshot("check_noise", &says(folder.path(), &["check", "noise"]));
+    for (name, bytes) in [
+        ("noise", &[0u8, 200, 3, 77, 255, 0, 1][..]),
+        ("magic", b"ML\xefX\x0dStableHLO_v1.0.0\0"),
+        ("zero", b"ML\xefR"),
+        ("future", b"ML\xefR\x0dStableHLO_v9.9.9\0"),
+    ] {
+        std::fs::write(folder.path().join(name), bytes).expect("writable");
+        snapshot(&format!("check_{name}"), &says(folder.path(), &["check", name]));
+    }
     snapshot("check_absent", &says(folder.path(), &["check", "absent.mlir"]));
     snapshot("check_folder", &says(folder.path(), &["check", "."]));
+}
+
+/// Cut anywhere, text and bytecode are refused with one message.
+#[test]
+fn programs_that_are_cut() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("good.mlir"), GOOD).expect("writable");
+    zmlc_ok(folder.path(), &["convert", "good.mlir", "-o", "good.mlirbc"]);
+    for (whole, last) in [("good.mlir", 2), ("good.mlirbc", 1)] {
+        let bytes = std::fs::read(folder.path().join(whole)).expect("readable");
+        let mut names = vec![];
+        // The last byte of the text is the end of its line; a signature alone is a declaration.
+        for n in (0..=bytes.len() - last).filter(|n| whole != "good.mlir" || !(34..54).contains(n)) {
+            std::fs::write(folder.path().join(format!("{n}")), &bytes[..n]).expect("writable");
+            names.push(format!("{n}"));
+        }
+        let arguments: Vec<&str> =
+            ["check", "--message-format", "json"].into_iter().chain(names.iter().map(String::as_str)).collect();
+        let out = zmlc(folder.path(), &arguments);
+        assert_eq!(out.status.code(), Some(1), "{whole}: {}", String::from_utf8_lossy(&out.stderr));
+        let said = [out.stdout, out.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        for name in &names {
+            let errors = said.lines().filter(|l| l.contains(&format!("\"file\":\"{name}\""))).count();
+            assert_eq!(errors, 1, "{whole} cut at {name}\n{said}");
+        }
+    }
+}
+
+#[test]
+fn warnings_of_check() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = GOOD.replace("(%x: tensor<4xf32>)", "(%x: tensor<4xf32>, %y: tensor<4xf32>)");
+    std::fs::write(folder.path().join("p.mlir"), text).expect("writable");
+    snapshot("check_warning", &says(folder.path(), &["check", "p.mlir"]));
+    snapshot("check_warning_denied", &says(folder.path(), &["check", "--deny-warnings", "p.mlir"]));
 }
 
 #[test]

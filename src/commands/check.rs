@@ -1,4 +1,4 @@
-//! `zmlc check FILE...`: reads and verifies programs, reports everything found in all of them.
+//! `zmlc check FILE...`: reads and verifies programs, reports everything found in all of them, warnings too.
 
 use crate::{args::Check, failure::Failure, front, printer::Printer};
 use serde_json::json;
@@ -18,7 +18,9 @@ pub fn run(args: &Check, printer: Printer) -> Result<(), Failure> {
             },
         };
         let name = path.display().to_string();
-        if let Some(program) = front::read(&Source::new(name.clone(), bytes), &mut found) {
+        let source = Source::new(name.clone(), bytes);
+        if let Some(program) = front::read(&source, &mut found) {
+            found.list.extend(Diagnostics::from(zmlc_import::suspicious(&program)).locate(&source).list);
             let ops: usize = program.funcs.iter().map(|f| f.body.ops.len()).sum();
             printer.result(
                 &format!("{name}: ok, {} functions, {ops} ops\n", program.funcs.len()),
@@ -26,7 +28,8 @@ pub fn run(args: &Check, printer: Printer) -> Result<(), Failure> {
             );
         }
     }
-    if found.has_errors() {
+    let denied = args.deny_warnings && !found.list.is_empty();
+    if found.has_errors() || denied {
         return Err(Failure::Input(found));
     }
     printer.diagnostics(&found);

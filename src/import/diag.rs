@@ -345,4 +345,18 @@ pub const CODES: &[(&str, &str)] = &[
     ("E0602", "The program needs something that zmlc does not do; the message says what to do instead."),
     ("E0603", "The file is a container around a program; the message has the line that unpacks it."),
     ("E0701", "The program has dynamic dimensions for which no size was given, or the size contradicts the program."),
+    ("W0101", "An argument of a public function is never read. Callers must still give it."),
+    ("W0201", "A comparison has the same outcome for every input: with NaN, or of an unsigned value with 0."),
+    ("W0202", "Integers are divided by a constant that holds 0. StableHLO leaves the result open."),
+    ("W0203", "The bounds of a clamp are constants in the wrong order."),
+    ("W0204", "A constant is converted to an integer type that does not have its value."),
+    (
+        "W0205",
+        "A reduction starts from a value that changes the result. StableHLO lets a device apply it any number of times.",
+    ),
+    ("W0206", "Constant indices lie outside of what they index. StableHLO clamps them in silence."),
+    ("W0207", "Constant indices are not as sorted or unique as the op says they are."),
+    ("W0208", "A loop never runs or never ends."),
+    ("W0209", "A constant chooses a branch that a case does not have. StableHLO takes the last one."),
+    ("W0301", "Costly work whose result nothing reads. It is not compiled."),
 ];

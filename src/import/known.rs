@@ -4,20 +4,25 @@
 use crate::{
     build,
     diag::Diagnostic,
+    linalg::{self, Outcome},
     specialise,
-    tree::{Attr, Block, Func, Literal, Op, OpKind, Program, Type, ValueId},
+    tree::{Attr, Block, Func, Literal, Op, OpKind, Program, ValueId},
 };
+use std::collections::HashMap;
 
 /// Replaces what has a meaning here, drops functions that nothing calls any more, and reports custom calls that remain.
 /// Runs on verified programs.
 pub fn resolve_calls(p: &mut Program) -> Vec<Diagnostic> {
     let mut errors = vec![];
+    let mut made = vec![];
     for f in &mut p.funcs {
         let mut body = std::mem::take(&mut f.body);
-        let mut r = Rewrite { f, aliases: vec![], errors: &mut errors };
+        let mut r = Rewrite { f, aliases: HashMap::new(), made: &mut made, errors: &mut errors };
         r.block(&mut body);
         f.body = body;
     }
+    made.retain(|g| p.func(&g.name).is_none());
+    p.funcs.append(&mut made);
     drop_unused(p);
     errors
 }
@@ -58,13 +63,14 @@ fn drop_unused(p: &mut Program) {
 struct Rewrite<'a> {
     f: &'a mut Func,
     /// Values that another one replaces.
-    aliases: Vec<(ValueId, ValueId)>,
+    aliases: HashMap<ValueId, ValueId>,
+    /// Functions that replaced calls call.
+    made: &'a mut Vec<Func>,
     errors: &'a mut Vec<Diagnostic>,
 }
 
 impl Rewrite<'_> {
     fn block(&mut self, b: &mut Block) {
-        let mark = self.aliases.len();
         let mut out = Vec::with_capacity(b.ops.len());
         for mut op in std::mem::take(&mut b.ops) {
             self.rename(&mut op.operands);
@@ -75,12 +81,11 @@ impl Rewrite<'_> {
         }
         self.rename(&mut b.results);
         b.ops = out;
-        self.aliases.truncate(mark);
     }
 
     fn rename(&self, list: &mut [ValueId]) {
         for v in list {
-            if let Some((_, to)) = self.aliases.iter().rev().find(|(from, _)| from == v) {
+            if let Some(to) = self.aliases.get(v) {
                 *v = *to;
             }
         }
@@ -127,74 +132,22 @@ impl Rewrite<'_> {
                 self.aliases.extend(op.results.iter().copied().zip(op.operands.iter().copied()));
             }
             // Until shapes are static.
-            _ if specialise::is_dynamic_call(target)
-                || op.results.iter().any(|r| self.is_open(*r)) && is_routine(target) =>
-            {
-                out.push(op);
-            }
+            _ if specialise::is_dynamic_call(target) => out.push(op),
             "shape_assertion" | "check.expect_eq" | "check.expect_close" | "check.expect_almost_eq" => out.push(op),
             _ => {
-                let done = match routine(target) {
-                    Some("potrf") => self.cholesky(&op, out),
-                    Some("trsm") => Self::triangular_solve(&op, out),
-                    _ => false,
-                };
-                if !done {
+                let outcome = linalg::replace(target, self.f, &op, out, self.made);
+                if matches!(outcome, Outcome::Unknown) {
                     self.refuse(target, &op);
+                }
+                if !matches!(outcome, Outcome::Replaced) {
                     out.push(op);
                 }
             }
         }
     }
 
-    fn is_open(&self, v: ValueId) -> bool {
-        matches!(self.f.ty(v), Type::Tensor(t) if !t.is_static())
-    }
-
     fn same_types(&self, op: &Op) -> bool {
         op.operands.iter().zip(&op.results).all(|(a, b)| self.f.ty(*a) == self.f.ty(*b))
-    }
-
-    /// `lapack_spotrf_ffi(a) -> (factor, info)`: info is 0 where the matrix is positive definite. JAX looks at info only to
-    /// put NaN in place of failed factors, which cholesky gives by itself.
-    fn cholesky(&self, op: &Op, out: &mut Vec<Op>) -> bool {
-        let [factor, info] = op.results[..] else { return false };
-        let lower = config(op, "uplo") == Some(i128::from(b'L'));
-        let mut c = Op::new(OpKind::Cholesky { lower }, vec![op.operands[0]], vec![factor]);
-        (c.loc, c.span, c.operand_spans) = (op.loc.clone(), op.span, op.operand_spans.clone());
-        out.push(c);
-        let ty = self.f.tensor(info).clone();
-        let zero = Literal::new(ty.clone(), vec![0; ty.dtype.bytes()]);
-        out.push(Op { loc: op.loc.clone(), ..Op::new(OpKind::Constant(zero), vec![], vec![info]) });
-        true
-    }
-
-    /// `lapack_strsm_ffi(a, b) -> x`
-    fn triangular_solve(op: &Op, out: &mut Vec<Op>) -> bool {
-        let (Some(side), Some(uplo), Some(trans), Some(diag)) =
-            (config(op, "side"), config(op, "uplo"), config(op, "trans_x"), config(op, "diag"))
-        else {
-            return false;
-        };
-        let is = |v: i128, c: u8| v == i128::from(c);
-        let transpose_a = if is(trans, b'N') {
-            "NO_TRANSPOSE"
-        } else if is(trans, b'T') {
-            "TRANSPOSE"
-        } else {
-            "ADJOINT"
-        };
-        let kind = OpKind::TriangularSolve {
-            left_side: is(side, b'L'),
-            lower: is(uplo, b'L'),
-            unit_diagonal: is(diag, b'U'),
-            transpose_a: transpose_a.into(),
-        };
-        let [result] = op.results[..] else { return false };
-        let mut s = Op::new(kind, op.operands.clone(), vec![result]);
-        (s.loc, s.span, s.operand_spans) = (op.loc.clone(), op.span, op.operand_spans.clone());
-        out.push(s);
-        true
     }
 
     fn refuse(&mut self, target: &str, op: &Op) {
@@ -202,7 +155,7 @@ impl Rewrite<'_> {
             || target.starts_with("cusolver_")
             || target.starts_with("hipsolver_")
         {
-            "LAPACK's QR, LU, eigenvalue and singular value routines are not compiled; run that step outside of the model"
+            "of linear algebra, cholesky, triangular_solve, lu, qr, eigh and svd of static shapes are compiled, as JAX writes them since 0.5; write the step with those, or run it outside of the model"
         } else if target.contains("callback") || target == "debug_print" {
             "the program calls back into Python; remove the callback (`jax.debug.print`, `pure_callback`, `io_callback`) before exporting"
         } else if target == "ApproxTopK" || target.contains("PartialReduce") {
@@ -220,14 +173,6 @@ impl Rewrite<'_> {
     }
 }
 
-/// `potrf` of `lapack_spotrf_ffi`: the routine without its element type.
-pub fn routine(target: &str) -> Option<&str> {
-    target.strip_prefix("lapack_")?.strip_suffix("_ffi")?.get(1..)
-}
-fn is_routine(target: &str) -> bool {
-    matches!(routine(target), Some("potrf" | "trsm"))
-}
-
 /// Whether a collective op runs in groups of one device, where each device keeps what it has.
 fn alone(name: &str, op: &Op) -> bool {
     let collective = matches!(
@@ -240,18 +185,4 @@ fn alone(name: &str, op: &Op) -> bool {
     );
     let single = matches!(op.attr("replica_groups"), Some(Attr::Dense(l)) if l.ty.dims.get(1) == Some(&Some(1)) && l.elements() == 1);
     collective && single && op.operands.len() == op.results.len()
-}
-
-/// An integer of the call's configuration: JAX writes it as `mhlo.backend_config` or `backend_config`.
-fn config(op: &Op, name: &str) -> Option<i128> {
-    let own = match &op.kind {
-        OpKind::CustomCall { backend_config, .. } => Some(backend_config),
-        _ => None,
-    };
-    [op.attr("mhlo.backend_config"), own].into_iter().flatten().find_map(|a| match a {
-        Attr::Dict(d) => {
-            d.iter().find(|(n, _)| n == name).and_then(|(_, a)| if let Attr::Int(v, _) = a { Some(*v) } else { None })
-        }
-        _ => None,
-    })
 }

@@ -84,7 +84,7 @@ impl<'a> Printer<'a> {
                 write_attr(out, &Attr::Dense(l.clone()));
             }
             OpKind::Reduce { .. } => self.reduce(out, op, attrs),
-            OpKind::While => self.while_op(out, op, &attrs),
+            OpKind::While if self.one_type(op) => self.while_op(out, op, &attrs),
             _ => match form(&name).filter(|_| self.has_form(op)) {
                 Some(pieces) => {
                     out.push_str(&name);
@@ -213,6 +213,12 @@ impl<'a> Printer<'a> {
         };
         let one_type = [*lhs, *rhs, inner.results[0]].into_iter().all(|v| *self.f.ty(v) == input);
         (plain && one_type).then(|| unbuild::name(&inner.kind))
+    }
+
+    /// Whether a loop's values have one type each, inside and outside: the pretty form says it once.
+    fn one_type(&self, op: &Op) -> bool {
+        let types = self.types(&op.operands);
+        types == self.types(&op.results) && op.regions.iter().all(|r| types == self.types(&r.args))
     }
 
     fn while_op(&mut self, out: &mut String, op: &'a Op, attrs: &Attrs) {

@@ -1,7 +1,6 @@
 //! Custom calls by which exporters write ops whose attributes are values: the op of the language once these are known.
 
 use super::Work;
-use crate::known;
 use crate::tree::{Attr, Block, DType, Op, OpKind, Type, ValueId, Window};
 
 /// Whether a custom call stands for an op whose attributes are operands.
@@ -68,16 +67,6 @@ impl<'a> Work<'_, 'a> {
         let call = Op::new(OpKind::Call { callee: name }, args.clone(), results.clone());
         let call = Op { loc: op.loc.clone(), span: op.span, ..call };
         Some(Block { args, ops: vec![call], results, span: op.span })
-    }
-}
-
-/// The shape of result `i` of a custom call that `known` makes an op of.
-pub fn shape(target: &str, operands: &[Vec<u64>], i: usize) -> Option<Vec<u64>> {
-    match (known::routine(target)?, i) {
-        ("potrf", 0) => operands.first().cloned(),
-        ("potrf", 1) => operands.first().map(|s| s[..s.len().saturating_sub(2)].to_vec()),
-        ("trsm", 0) => operands.get(1).cloned(),
-        _ => None,
     }
 }
 

@@ -471,7 +471,7 @@ impl<'a> Work<'_, 'a> {
         made(&match k {
             OpKind::BitcastConvert => calls::bitcast(&x.first()?.shape()?, x[0].dtype, t.dtype)?,
             OpKind::CustomCall { target, .. } => {
-                calls::shape(target, &x.iter().map(|t| t.shape()).collect::<Option<Vec<_>>>()?, i)?
+                crate::linalg::shape(target, &x.iter().map(|t| t.shape()).collect::<Option<Vec<_>>>()?, i)?
             }
             _ => infer::result(k, &x, i)?,
         })

@@ -49,6 +49,28 @@ fn damaged_text() {
     insta::assert_snapshot!(out.concat());
 }
 
+/// A program that is cut anywhere is one error, unless what is left is a program: a declaration is one.
+#[test]
+fn cut_anywhere() {
+    for n in 0..GOOD.trim_end().len() {
+        if let Err(d) = read(Source::new("cut.mlir", &GOOD[..n])) {
+            assert_eq!(d.list.len(), 1, "cut at {n}\n{d}");
+        }
+    }
+    // A larger one may have lost more than its end, such as functions that it calls.
+    let whole = include_str!("data/forms.mlir");
+    for n in 0..whole.trim_end().len() - 1 {
+        let d = read(Source::new("cut.mlir", &whole.as_bytes()[..n])).expect_err("nothing less is a program");
+        assert!(d.list.len() < 4, "cut at {n}\n{d}");
+    }
+    let p = read(Source::new("good.mlir", GOOD)).expect("reads");
+    let artifact = zmlc_import::write_artifact(&p, (1, 20)).expect("is written");
+    for n in 0..artifact.len() {
+        let d = read(Source::new("cut.mlirbc", &artifact[..n])).expect_err("nothing less is a program");
+        assert_eq!(d.list.len(), 1, "cut at {n}\n{d}");
+    }
+}
+
 #[test]
 fn nesting_is_bounded() {
     let deep = |open: &str, close: &str| {

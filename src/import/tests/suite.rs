@@ -10,7 +10,7 @@ use std::{
 use zmlc_import::{
     Diagnostics, Severity, Source, difference,
     interp::{EvalError, eval},
-    read, verify,
+    print, read, verify, write_artifact,
 };
 
 /// The unpacked suite: `ZMLC_SUITE`, or the corpus's archive unpacked into the build folder.
@@ -92,6 +92,46 @@ fn artifacts_equal_their_texts() {
         compared += 1;
     }
     assert!(compared > 30, "{compared}");
+}
+
+/// Whatever is accepted is printed and read back, and written as an artifact of the newest version and of an old one, to an
+/// equal tree.
+#[test]
+fn what_is_accepted_is_written_and_read_back() {
+    let Some(suite) = suite() else { return };
+    let (mut printed, mut written, mut without) = (0, 0, BTreeMap::<String, u32>::new());
+    for dir in ["testdata", "interpret", "math", "syntax"] {
+        for f in files(&suite.join(dir), "mlir") {
+            for c in cases(&f) {
+                let Ok(p) = read(&c.source) else { continue };
+                if Diagnostics::from(verify(&p)).has_errors() {
+                    continue;
+                }
+                let again = read(Source::new("printed", print(&p))).unwrap_or_else(|e| panic!("{}\n{e}", c.name));
+                assert_eq!(difference(&p, &again), None, "{}", c.name);
+                printed += 1;
+                // Some of what `syntax` has of collectives, an artifact has no place for.
+                if dir == "syntax" {
+                    continue;
+                }
+                for version in [(1, 20), (1, 0)] {
+                    match write_artifact(&p, version) {
+                        Ok(bytes) => {
+                            let again =
+                                read(Source::new("artifact", bytes)).unwrap_or_else(|e| panic!("{}\n{e}", c.name));
+                            assert_eq!(difference(&p, &again), None, "{} {version:?}", c.name);
+                            written += 1;
+                        }
+                        Err(list) => {
+                            *without.entry(list[0].message.clone()).or_default() += 1;
+                        }
+                    }
+                }
+            }
+        }
+    }
+    eprintln!("{printed} printed, {written} artifacts, without a form: {without:#?}");
+    assert!(printed > 2000, "{printed}");
 }
 
 /// A test program of several cases, with the lines that must be rejected.

@@ -19,11 +19,10 @@ impl<'a> Parser<'a> {
     pub(super) fn dense(&mut self) -> R<Literal> {
         self.c.expect("<", "the dense constant")?;
         let start = self.c.pos;
+        let mut string = None;
         loop {
             match self.c.src.get(self.c.pos) {
-                Some(b'"') => {
-                    self.c.string_span()?;
-                }
+                Some(b'"') => string = Some(self.c.string_span()?),
                 Some(b'>') => break,
                 Some(_) => self.c.pos += 1,
                 None => return Err(self.c.expected("`>`", "the dense constant")),
@@ -42,8 +41,7 @@ impl<'a> Parser<'a> {
         if body.at_end() {
             return if n == 0 { Ok(Literal::new(ty, vec![])) } else { Err(Box::new(mismatch("it is empty".into()))) };
         }
-        if body.peek() == b'"' {
-            let (from, to) = body.string_span()?;
+        if let (b'"', Some((from, to))) = (body.peek(), string) {
             let data = hex(&body.src[from..to], Span { start: from as u32, end: to as u32 })?;
             let length = data.len();
             let data = from_storage(&ty, data).ok_or_else(|| mismatch(format!("{length} bytes of hex")))?;
@@ -165,15 +163,15 @@ fn hex(s: &[u8], span: Span) -> R<Vec<u8>> {
         }
         t
     };
-    let mut out = Vec::with_capacity(digits.len() / 2);
-    for pair in digits.chunks_exact(2) {
+    let mut out = vec![0; digits.len() / 2];
+    let mut seen = 0;
+    for (byte, pair) in out.iter_mut().zip(digits.chunks_exact(2)) {
         let (h, l) = (TABLE[pair[0] as usize], TABLE[pair[1] as usize]);
-        if h == INVALID || l == INVALID {
-            return Err(bad("a character that is not a hex digit"));
-        }
-        out.push(h << 4 | l);
+        seen |= h | l;
+        *byte = h << 4 | (l & 15);
     }
-    Ok(out)
+    // Digits are below 16.
+    if seen > 15 { Err(bad("a character that is not a hex digit")) } else { Ok(out) }
 }
 
 /// A bracketed list of the given shape.

@@ -16,6 +16,17 @@ fn word_byte(b: u8) -> bool {
     b.is_ascii_alphanumeric() || matches!(b, b'_' | b'$' | b'.')
 }
 
+/// How many bytes are surely inside of a string: strings of hex hold megabytes, so many are looked at together.
+fn plain(s: &[u8]) -> usize {
+    let special = |b: &u8| matches!(b, b'"' | b'\\' | b'\n');
+    s.chunks_exact(64).take_while(|c| !c.iter().fold(false, |any, b| any | special(b))).count() * 64
+}
+/// Where a line ends, behind its end.
+pub(crate) fn line_end(s: &[u8]) -> usize {
+    let skipped = s.chunks_exact(64).take_while(|c| !c.iter().fold(false, |any, b| any | (*b == b'\n'))).count() * 64;
+    s[skipped..].iter().position(|b| *b == b'\n').map_or(s.len(), |n| skipped + n + 1)
+}
+
 impl<'a> Cursor<'a> {
     pub fn new(src: &'a [u8]) -> Self {
         Cursor { src, pos: 0 }
@@ -163,12 +174,13 @@ impl<'a> Cursor<'a> {
         }
         self.pos += 1;
         loop {
+            self.pos += plain(&self.src[self.pos..]);
             match self.src.get(self.pos) {
                 Some(b'"') => {
                     self.pos += 1;
                     return Ok((open + 1, self.pos - 1));
                 }
-                Some(b'\\') => self.pos += 2,
+                Some(b'\\') => self.pos = (self.pos + 2).min(self.src.len()),
                 Some(b'\n') | None => {
                     self.pos = self.pos.min(self.src.len());
                     let span = Span { start: open as u32, end: open as u32 + 1 };

@@ -54,9 +54,19 @@ pub(crate) fn read(source: &Source) -> Result<Program, Diagnostics> {
     if let Err(e) = p.definitions().and_then(|()| p.file()) {
         p.errors.push(*e);
     }
-    p.check_calls();
+    // A file that is cut may lack functions that it had.
+    if !p.errors.iter().any(|e| e.code == "E0102") {
+        p.check_calls();
+    }
     if p.errors.is_empty() {
         return Ok(p.program);
+    }
+    // What is wrong with the last word of a file that is cut is that it is cut.
+    if p.errors.iter().any(|e| e.code == "E0102") {
+        let text = source.bytes.trim_ascii_end();
+        let word = text.iter().rposition(u8::is_ascii_whitespace).map_or(0, |n| n + 1);
+        let before = |e: &Diagnostic| text.get(e.span.end as usize..word).is_some_and(|t| !t.trim_ascii().is_empty());
+        p.errors.retain(|e| e.code == "E0102" || before(e));
     }
     Err(Diagnostics::from(p.errors).locate(source))
 }
@@ -162,7 +172,7 @@ impl<'a> Parser<'a> {
                 Some(b'{') if src[at..].starts_with(b"{-#") => self.resource_section(at + 3)?,
                 _ => {}
             }
-            at = line + src[line..].iter().position(|b| *b == b'\n').map_or(src.len() - line, |n| n + 1);
+            at = line + lexer::line_end(&src[line..]);
         }
         Ok(())
     }

@@ -43,6 +43,13 @@ impl<'a> Parser<'a> {
                 if self.c.byte(0) == b'<' {
                     self.c.pos += 1;
                     self.c.skip_balanced("a type")?;
+                } else if !is_scalar(word) {
+                    let d = Diagnostic::error("E0108", self.c.span(start), format!("no type `{word}`"));
+                    let d = d.label("expected a type, `tensor<4xf32>`");
+                    return Err(Box::new(match did_you_mean(word, ["tensor", "tuple"]) {
+                        Some(n) => d.hint(format!("did you mean `{n}`?")),
+                        None => d,
+                    }));
                 }
                 Ok(Type::Other(self.slice(start)))
             }
@@ -350,6 +357,14 @@ impl<'a> Parser<'a> {
 }
 
 /// Smallest and largest value of an integer type.
+/// A builtin type of one word.
+fn is_scalar(word: &str) -> bool {
+    let integer = word.trim_start_matches(['s', 'u']).strip_prefix('i');
+    matches!(word, "index" | "none" | "tf32" | "f80" | "f128")
+        || integer.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+        || word.parse::<DType>().is_ok()
+}
+
 pub(crate) fn full_range(d: DType) -> (i64, i64) {
     let bits = d.bits();
     if d.is_signed_int() {
