@@ -60,6 +60,87 @@ def Zml_ScatterOp : Zml_Op<"scatter", [SameVariadicOperandSize, RecursiveMemoryE
   let assemblyFormat = "`(` $inputs `)` `[` $indices `]` `(` $updates `)` $update attr-dict `:` `(` type($inputs) `)` `[` type($indices) `]` `(` type($updates) `)` `->` type($outputs)";
 }
 
+//===------------------------- in kernels: matrix products --------------------------===//
+
+def Zml_Fragment : TypeDef<Zml_Dialect, "Fragment"> {
+  let mnemonic = "fragment";
+  let summary = "a matrix that the threads of one subgroup hold together";
+  let description = [{
+    `use` is "a" or "b" for the factors of a product and "c" for what it is added to. Which thread holds which element
+    is the target's business: elements come and go through workgroup memory.
+  }];
+  let parameters = (ins StringRefParameter<>:$use, "int64_t":$rows, "int64_t":$columns, "::mlir::Type":$element);
+  let assemblyFormat = "`<` $use `,` $rows `,` $columns `,` $element `>`";
+}
+
+def Zml_FragmentFillOp : Zml_Op<"fragment_fill", [Pure]> {
+  let summary = "every element is `value`";
+  let arguments = (ins AnyType:$value);
+  let results = (outs Zml_Fragment:$result);
+  let assemblyFormat = "$value attr-dict `:` type($value) `->` type($result)";
+}
+
+def Zml_FragmentLoadOp : Zml_Op<"fragment_load", [MemoryEffects<[MemRead]>]> {
+  let summary = "element (r, c) is memory[at + r stride + c], or with `transposed` memory[at + c stride + r]";
+  let arguments = (ins AnyMemRef:$memory, Index:$at, I64Attr:$stride, UnitAttr:$transposed);
+  let results = (outs Zml_Fragment:$result);
+  let assemblyFormat = "$memory `[` $at `]` `stride` `=` $stride (`transposed` $transposed^)? attr-dict `:` type($memory) `->` type($result)";
+}
+
+def Zml_FragmentStoreOp : Zml_Op<"fragment_store", [MemoryEffects<[MemWrite]>]> {
+  let summary = "memory[at + r stride + c] is element (r, c) of a fragment of use c";
+  let arguments = (ins Zml_Fragment:$fragment, AnyMemRef:$memory, Index:$at, I64Attr:$stride);
+  let assemblyFormat = "$fragment `,` $memory `[` $at `]` `stride` `=` $stride attr-dict `:` type($fragment) `,` type($memory)";
+}
+
+def Zml_MmaOp : Zml_Op<"mma", [Pure, AllTypesMatch<["c", "result"]>]> {
+  let summary = "a b + c, sums kept in the type of c";
+  let arguments = (ins Zml_Fragment:$a, Zml_Fragment:$b, Zml_Fragment:$c);
+  let results = (outs Zml_Fragment:$result);
+  let assemblyFormat = "$a `,` $b `,` $c attr-dict `:` type($a) `,` type($b) `,` type($c)";
+}
+
+def Zml_TeamMmaOp : Zml_Op<"team_mma"> {
+  let summary = "a b + c by a team of neighbouring subgroups, both factors in workgroup memory";
+  let description = [{
+    Subgroup i of the team holds rows 16 i to 16 i + 15 of c, as one fragment for each 16 columns. Factor a has `a_rows`
+    lines from `a_at` on, b has `b_rows` from `b_at` on, `depth` elements of k are used. A line is 128 bytes in eight
+    pieces of 16; piece p of line r lies at piece p xor (r mod 8). Lines run along k and are numbered by row of a or
+    column of b, or with `a_across`, `b_across` along these and are numbered by k; what is beyond 128 bytes goes on
+    after the last line.
+    It may still run until a `team_wait`: till then neither its results nor what it reads may be touched.
+  }];
+  let arguments = (ins AnyMemRef:$a, Index:$a_at, AnyMemRef:$b, Index:$b_at, Variadic<Zml_Fragment>:$c, I64Attr:$a_rows,
+    I64Attr:$b_rows, I64Attr:$depth, UnitAttr:$a_across, UnitAttr:$b_across);
+  let results = (outs Variadic<Zml_Fragment>:$results);
+  let assemblyFormat = "$a `[` $a_at `]` `,` $b `[` $b_at `]` `(` $c `)` attr-dict `:` type($a) `,` type($b) `(` type($c) `)` `->` `(` type($results) `)`";
+}
+
+def Zml_TeamWaitOp : Zml_Op<"team_wait"> {
+  let summary = "all but the last `pending` team_mma ops are done; their results pass through";
+  let arguments = (ins Variadic<Zml_Fragment>:$c, I64Attr:$pending);
+  let results = (outs Variadic<Zml_Fragment>:$results);
+  let assemblyFormat = "`(` $c `)` `pending` `=` $pending attr-dict `:` `(` type($c) `)` `->` `(` type($results) `)`";
+}
+
+def Zml_CopyAsyncOp : Zml_Op<"copy_async", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "`elements` neighbours from a buffer to workgroup memory, zeros where `condition` is given and false";
+  let description = "In the thread's open group; done when an async_wait says so. Both places are multiples of 16 bytes, as is the length.";
+  let arguments = (ins AnyMemRef:$from, Index:$from_at, AnyMemRef:$to, Index:$to_at, Optional<I1>:$condition, I64Attr:$elements);
+  let assemblyFormat = "$from `[` $from_at `]` `to` $to `[` $to_at `]` `elements` `=` $elements (`if` $condition^)? attr-dict `:` type($from) `,` type($to)";
+}
+
+def Zml_AsyncCommitOp : Zml_Op<"async_commit"> {
+  let summary = "closes the thread's group of copies";
+  let assemblyFormat = "attr-dict";
+}
+
+def Zml_AsyncWaitOp : Zml_Op<"async_wait"> {
+  let summary = "all but the last `pending` groups of the thread's copies are done, and a team_mma after the next barrier sees them";
+  let arguments = (ins I64Attr:$pending);
+  let assemblyFormat = "`pending` `=` $pending attr-dict";
+}
+
 //===--------------------------- level 2: the host program --------------------------===//
 
 def Zml_Buffer : TypeDef<Zml_Dialect, "Buffer"> {

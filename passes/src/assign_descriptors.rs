@@ -191,7 +191,7 @@ fn actual(v: V) -> Result<Option<Access>, String> {
     let mut add = |a: Access| found = Some(if found.is_none_or(|f| f == a) { a } else { Access::ReadWrite });
     for (user, i) in read::uses(v) {
         match (name(user), i) {
-            ("memref.load" | "vector.load", 0) => add(Access::Read),
+            ("memref.load" | "vector.load" | "zml.copy_async", 0) => add(Access::Read),
             ("memref.store" | "vector.store", 1) => add(Access::Write),
             ("memref.atomic_rmw", 1) | ("memref.generic_atomic_rmw", 0) => add(Access::ReadWrite),
             ("memref.dim", _) => {}

@@ -11,7 +11,7 @@
 //! 1. a kernel's arguments are flat memrefs with `zml.access`, each with the attributes above, then scalars, `i32` or `index`
 //! 2. `known_block_size` is there, and within the profile's `max-block`
 //! 3. `zml.grid`, if there, is within the profile's `max-grid`
-//! 4. workgroup memory is within the profile's `shared-bytes`
+//! 4. workgroup memory is within the profile's `shared-bytes`, or `large-shared-bytes` where it has such
 //! 5. every buffer's element type is one that the profile stores
 //! 6. every other value's element type is f32, an integer, or one that the profile stores or computes
 //!
@@ -144,10 +144,10 @@ fn check(kernel: O, spec: &DeviceSpec) -> Result<(), PassError> {
         return Err(bug(kernel, &format!("a grid of {grid:?}, and {} has {:?}", spec.name, spec.max_grid)));
     }
     let bytes = workgroup_bytes(kernel);
-    if bytes > i64::from(spec.shared_bytes) {
+    if bytes > i64::from(spec.most_shared_bytes()) {
         return Err(bug(
             kernel,
-            &format!("{bytes} bytes of workgroup memory, and {} has {}", spec.name, spec.shared_bytes),
+            &format!("{bytes} bytes of workgroup memory, and {} has {}", spec.name, spec.most_shared_bytes()),
         ));
     }
     Ok(())

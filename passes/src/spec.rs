@@ -20,6 +20,15 @@ pub struct DeviceSpec {
     pub max_grid: [u32; 3],
     /// Bytes of workgroup memory a kernel may use.
     pub shared_bytes: u32,
+    /// The same for a kernel that asks for it when it is started; 0 where that is no more.
+    #[serde(default)]
+    pub large_shared_bytes: u32,
+    /// Whether copies from buffers to workgroup memory run beside the threads.
+    #[serde(default)]
+    pub async_copy: bool,
+    /// Products of small matrices that subgroups do as one instruction.
+    #[serde(default)]
+    pub matrices: Vec<Matrix>,
     /// Buffers that one kernel may bind; 0 for no limit.
     pub max_buffers: u32,
     /// Bytes that one binding may span; 0 for no limit.
@@ -41,6 +50,21 @@ pub struct DeviceSpec {
     pub requires: Requires,
 }
 
+/// One kind of matrix product.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Matrix {
+    /// Element type of both factors: `bf16`, `i8` (signed).
+    pub factors: String,
+    /// Element type of the sums.
+    pub sums: String,
+    /// Rows, columns and depth of the product of two fragments.
+    pub shape: [i64; 3],
+    /// Subgroups that multiply together straight from workgroup memory, 16 rows each; 0 if there is no such thing.
+    #[serde(default)]
+    pub team: i64,
+}
+
 /// How a kernel gets its buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -54,6 +78,10 @@ pub enum Abi {
 impl DeviceSpec {
     pub fn parse(text: &str) -> Result<Self, String> {
         toml::from_str(text).map_err(|e| e.to_string())
+    }
+    /// Most bytes of workgroup memory that a kernel can have.
+    pub fn most_shared_bytes(&self) -> u32 {
+        self.shared_bytes.max(self.large_shared_bytes)
     }
     pub fn computes(&self, dtype: &str) -> bool {
         self.arithmetic.contains(dtype)

@@ -62,13 +62,29 @@ impl<'c> Contraction<'c> {
     pub fn accumulator_type(&self) -> Type<'c> {
         elem(self.nest.outs[0].r#type())
     }
+    /// What is multiplied before it was widened to the type of the sums, if both factors have one such type: the
+    /// products are exact then, so the narrow factors may be multiplied as they are.
+    pub fn narrow(&self) -> Option<[V<'c>; 2]> {
+        let narrow = |v: V<'c>| def(v).filter(|op| matches!(name(*op), "arith.extf" | "arith.extsi"));
+        let [x, y] = self.factors.map(|v| narrow(v).map(|op| operand(op, 0)));
+        let (x, y) = (x?, y?);
+        (x.r#type() == y.r#type()).then_some([x, y])
+    }
+    /// Whether `x`, a value of the body, is the element of input `i` as it is.
+    pub fn is_input(&self, i: usize, x: V<'c>) -> bool {
+        key(arg(self.nest.body, i)) == key(x)
+    }
+    /// `x`, a value of the body, from an element of input `i`.
+    pub fn value(&self, em: &mut Em<'c>, b: &B<'c>, i: usize, x: V<'c>, element: V<'c>) -> V<'c> {
+        let mut map = Scalars::from([(key(arg(self.nest.body, i)), Scalar::Value(element))]);
+        em.value_in(b, x, &mut map)
+    }
     pub fn factor_type(&self) -> Type<'c> {
         self.factors[0].r#type()
     }
     /// What is multiplied, from an element of input `i`.
     pub fn factor(&self, em: &mut Em<'c>, b: &B<'c>, i: usize, x: V<'c>) -> V<'c> {
-        let mut map = Scalars::from([(key(arg(self.nest.body, i)), Scalar::Value(x))]);
-        em.value_in(b, self.factors[i], &mut map)
+        self.value(em, b, i, self.factors[i], x)
     }
     /// accumulator + x * y.
     pub fn step(&self, b: &B<'c>, x: V<'c>, y: V<'c>, accumulator: V<'c>) -> V<'c> {

@@ -42,8 +42,50 @@ impl<'c> Em<'c> {
             })
             .collect()
     }
+    /// Where element `at` of `x` lies in memory, if it lies there as it is.
+    pub fn place(&mut self, x: V<'c>, at: &[Ix]) -> Option<(V<'c>, Ix)> {
+        if let Some(memory) = self.buffers.get(&key(x)) {
+            let memory = *memory;
+            return Some((memory, self.ix.linear(at, &shape(x.r#type()))));
+        }
+        let (source, from) = self.same_element(x, def(x)?, at)?;
+        self.place(source, &from)
+    }
+    /// For an op that only moves elements, by shape or window: its operand, and the index there.
+    fn same_element(&mut self, x: V<'c>, op: O<'c>, at: &[Ix]) -> Option<(V<'c>, Vec<Ix>)> {
+        let from = match name(op) {
+            "tensor.expand_shape" => {
+                let extents = shape(x.r#type());
+                let linear = |group: &Vec<usize>| {
+                    let index: Vec<Ix> = group.iter().map(|d| at[*d]).collect();
+                    let extents: Vec<i64> = group.iter().map(|d| extents[*d]).collect();
+                    self.ix.linear(&index, &extents)
+                };
+                reassociation(op).iter().map(linear).collect()
+            }
+            "tensor.collapse_shape" => {
+                let extents = shape(operand(op, 0).r#type());
+                let groups = reassociation(op);
+                if groups.is_empty() {
+                    vec![self.ix.constant(0); extents.len()]
+                } else {
+                    let parts = groups.iter().zip(at).flat_map(|(group, i)| {
+                        let extents: Vec<i64> = group.iter().map(|d| extents[*d]).collect();
+                        self.ix.delinear(*i, &extents)
+                    });
+                    parts.collect()
+                }
+            }
+            "tensor.extract_slice" => Slice::of(op).outer(self, at, &shape(x.r#type())),
+            _ => return None,
+        };
+        Some((operand(op, 0), from))
+    }
     fn produce(&mut self, b: &B<'c>, x: V<'c>, at: &[Ix]) -> Lanes<'c> {
         let op = def(x).expect("checked: every argument of a dispatch has a buffer");
+        if let Some((source, from)) = self.same_element(x, op, at) {
+            return self.eval(b, source, &from);
+        }
         if let Some(nest) = Nest::of(op) {
             return self.nest(b, &nest, result_number(x), at);
         }
@@ -58,37 +100,6 @@ impl<'c> Em<'c> {
                 debug_assert!(unsafe { mlirDenseElementsAttrIsSplat(value.to_raw()) });
                 let splat = unsafe { Attribute::from_raw(mlirDenseElementsAttrGetSplatValue(value.to_raw())) };
                 vec![self.constant(splat, elem(x.r#type()))]
-            }
-            "tensor.expand_shape" => {
-                let extents = shape(x.r#type());
-                let from: Vec<Ix> = reassociation(op)
-                    .iter()
-                    .map(|group| {
-                        let index: Vec<Ix> = group.iter().map(|d| at[*d]).collect();
-                        let extents: Vec<i64> = group.iter().map(|d| extents[*d]).collect();
-                        self.ix.linear(&index, &extents)
-                    })
-                    .collect();
-                self.eval(b, operand(op, 0), &from)
-            }
-            "tensor.collapse_shape" => {
-                let extents = shape(operand(op, 0).r#type());
-                let groups = reassociation(op);
-                if groups.is_empty() {
-                    let from = vec![self.ix.constant(0); extents.len()];
-                    return self.eval(b, operand(op, 0), &from);
-                }
-                let mut from = vec![];
-                for (group, i) in groups.iter().zip(at) {
-                    let extents: Vec<i64> = group.iter().map(|d| extents[*d]).collect();
-                    from.extend(self.ix.delinear(*i, &extents));
-                }
-                self.eval(b, operand(op, 0), &from)
-            }
-            "tensor.extract_slice" => {
-                let slice = Slice::of(op);
-                let from = slice.outer(self, at, &shape(x.r#type()));
-                self.eval(b, operand(op, 0), &from)
             }
             "tensor.insert_slice" => self.insert_slice(b, x, op, at),
             "tensor.pad" => self.pad(b, x, op, at),

@@ -152,7 +152,7 @@ fn set_arguments<'c>(b: &B<'c>, function: O<'c>, attributes: &[Attribute<'c>]) {
 fn access(memory: V) -> &'static str {
     let users: Vec<&str> = uses(memory).iter().map(|(op, _)| name(*op)).collect();
     let writes = users.iter().any(|op| op.ends_with(".store"));
-    let reads = users.iter().any(|op| op.ends_with(".load"));
+    let reads = users.iter().any(|op| op.ends_with(".load") || *op == "zml.copy_async");
     match (reads, writes) {
         (true, true) => "read_write",
         (false, true) => "write",

@@ -6,7 +6,7 @@
 //! vectors along whichever dimension lies together in memory, store them k by k, meet, and multiply 16 times 2x2. Then
 //! each thread hands its 4 elements to the engine as the contraction's value and writes what hangs on them.
 //!
-//! Edges: indices beyond the end are kept inside and their results not written; beyond the end of k both factors are 0.
+//! What the device multiplies as small matrices goes to [`mma`].
 
 use super::{
     build::{Em, Lanes},
@@ -14,8 +14,10 @@ use super::{
     index::Ix,
     kernel::{Dispatch, Frame, Launch, kernel},
     loops::{cost, too_large},
+    mma,
     nest::Nest,
     output::{Item, items, write},
+    tile::{Side, loops},
 };
 use crate::{ir::*, pass::PassError, spec::DeviceSpec};
 
@@ -42,27 +44,19 @@ struct Plan {
     k: i64,
 }
 
-/// One input's part of the work.
-struct Side {
-    input: usize,
-    /// Its own loops: m or n.
-    outer: Vec<usize>,
-    extent: i64,
-    tile: i64,
-    /// Elements of one load.
-    lanes: i64,
-    /// Lanes run along k rather than along `outer`.
-    along_k: bool,
-}
-
 pub fn emit<'c>(b: &B<'c>, d: &Dispatch<'c>, spec: &DeviceSpec) -> Result<Launch, PassError> {
     let heavy = d.ops.iter().filter_map(|op| Nest::of(*op)).find(|n| !n.is_parallel());
     let c = heavy
         .and_then(Contraction::of)
         .ok_or_else(|| PassError::Bug(format!("{}: the hero matmul has no contraction", d.name)))?;
+    if let Some(plan) = mma::plan(d, &c, spec) {
+        return mma::emit(b, d, &c, &plan, spec);
+    }
     let (batch, m, n) = (c.extent(&c.batch), c.extent(&c.m), c.extent(&c.n));
     let plan = plan(d, &c, (batch, m, n, c.extent(&c.k)), spec);
-    let sides = [side(&c, 0, &c.m, plan.m.size(), &plan, spec), side(&c, 1, &c.n, plan.n.size(), &plan, spec)];
+    let size = plan.m.threads * plan.n.threads;
+    let sides = [(0, &c.m, plan.m), (1, &c.n, plan.n)]
+        .map(|(i, outer, tile)| Side::of(&c, i, outer, (tile.size(), plan.k), size, spec));
     let (rows, columns) = ((m + plan.m.size() - 1) / plan.m.size(), (n + plan.n.size() - 1) / plan.n.size());
     let (threads, groups) = (plan.m.threads * plan.n.threads, batch * rows * columns);
     let launch = Launch::new(groups, threads as u32, spec).ok_or_else(|| too_large(d))?;
@@ -109,23 +103,6 @@ fn plan(d: &Dispatch, c: &Contraction, (batch, m, n, k): (i64, i64, i64, i64), s
         .copied()
         .unwrap_or((8, 8));
     Plan { m: tile(x), n: tile(y), k: along }
-}
-
-fn side(c: &Contraction, input: usize, outer: &[usize], tile: i64, plan: &Plan, spec: &DeviceSpec) -> Side {
-    let extents = shape(c.nest.ins[input].r#type());
-    // The loop that the innermost dimension of any extent follows.
-    let last = (0..extents.len()).rev().find(|d| extents[*d] > 1);
-    let innermost = (0..c.nest.bounds.len()).find(|l| last.is_some() && c.nest.input_dim(input, *l) == last);
-    let along_k = innermost.is_none_or(|l| c.k.contains(&l));
-    let mut lanes = (i64::from(spec.vector_bytes) / elem_bytes(c.nest.ins[input].r#type())).max(1);
-    let run = innermost.map_or(1, |l| c.nest.bounds[l]);
-    let width = if along_k { plan.k } else { tile };
-    // Shorter vectors rather than threads with nothing to load.
-    let threads = plan.m.threads * plan.n.threads;
-    while lanes > 1 && (run % lanes != 0 || width % lanes != 0 || tile * plan.k / lanes < threads) {
-        lanes /= 2;
-    }
-    Side { input, outer: outer.to_vec(), extent: c.extent(outer), tile, lanes, along_k }
 }
 
 struct Work<'a, 'c> {
@@ -195,15 +172,10 @@ impl<'c> Work<'_, 'c> {
     /// The thread's share of one input's tile at the step that begins at `first` along k. A tile with fewer elements
     /// than there are threads is stored here, by those that have one.
     fn load(&self, em: &mut Em<'c>, b: &B<'c>, side: &Side, first: Ix) -> Chunk<'c> {
-        let threads = self.plan.m.threads * self.plan.n.threads;
-        let (inner, outer) = if side.along_k { (self.plan.k, side.tile) } else { (side.tile, self.plan.k) };
-        let chunks = inner / side.lanes * outer;
+        let (threads, chunks) = (self.plan.m.threads * self.plan.n.threads, side.chunks());
         let share = |em: &mut Em<'c>, b: &B<'c>, turn: i64| -> Chunk<'c> {
             let chunk = em.ix.add_constant(self.frame.thread, turn * threads);
-            let place = em.ix.delinear(chunk, &[outer, inner / side.lanes]);
-            let (run, lane) = (em.ix.scale(place[1], side.lanes), em.ix.lane(side.lanes));
-            let run = em.ix.add(run, lane);
-            let (k, o) = if side.along_k { (run, place[0]) } else { (place[0], run) };
+            let (k, o) = side.chunk(em, chunk);
             let lanes = self.elements(em, b, side, first, k, o);
             let at = em.ix.scale(k, side.tile + PAD);
             let at = em.ix.add(at, o);
@@ -225,28 +197,11 @@ impl<'c> Work<'_, 'c> {
     }
     /// Factors of one input at (k, o) of its tile.
     fn elements(&self, em: &mut Em<'c>, b: &B<'c>, side: &Side, first: Ix, k: Ix, o: Ix) -> Lanes<'c> {
-        let extent = self.c.extent(&self.c.k);
         let k = em.ix.add(first, k);
         let start = em.ix.scale(self.tiles[side.input], side.tile);
         let o = em.ix.add(start, o);
-        // Lanes of the dimension that they run along are cut as whole vectors.
-        let (k_lanes, o_lanes) = if side.along_k { (side.lanes, 1) } else { (1, side.lanes) };
-        let beyond = em.ix.range(k).1 >= extent;
-        let inside = beyond.then(|| {
-            let x = em.ix.at_lane(k, 0);
-            let (x, n) = (em.ssa(b, x), em.index(extent));
-            b.cmpi("ult", x, n)
-        });
-        let k = keep_inside(em, b, k, extent, k_lanes);
-        let o = keep_inside(em, b, o, side.extent, o_lanes);
-        let mut loops = vec![em.ix.constant(0); self.c.nest.bounds.len()];
-        for (group, at) in [(&self.c.batch, self.batch), (&side.outer, o), (&self.c.k, k)] {
-            let extents: Vec<i64> = group.iter().map(|l| self.c.nest.bounds[*l]).collect();
-            for (l, i) in group.iter().zip(em.ix.delinear(at, &extents)) {
-                loops[*l] = i;
-            }
-        }
-        let index = self.c.nest.in_index(em, side.input, &loops);
+        let inside = side.inside(em, b, self.c, k);
+        let index = side.index(em, b, self.c, self.batch, k, o);
         let lanes = em.eval(b, self.c.nest.ins[side.input], &index);
         lanes
             .into_iter()
@@ -272,13 +227,8 @@ impl<'c> Work<'_, 'c> {
             let n = place(em, 1, self.plan.n, i as i64 % columns);
             em.if_below(b, m, self.sides[0].extent, |em, b| {
                 em.if_below(b, n, self.sides[1].extent, |em, b| {
-                    let mut loops = vec![em.ix.constant(0); self.c.nest.bounds.len()];
-                    for (group, at) in [(&self.c.batch, self.batch), (&self.c.m, m), (&self.c.n, n)] {
-                        let extents: Vec<i64> = group.iter().map(|l| self.c.nest.bounds[*l]).collect();
-                        for (l, i) in group.iter().zip(em.ix.delinear(at, &extents)) {
-                            loops[*l] = i;
-                        }
-                    }
+                    let groups = [(&self.c.batch[..], self.batch), (&self.c.m, m), (&self.c.n, n)];
+                    let loops = loops(em, self.c, &groups);
                     let index = self.c.nest.out_index(em, 0, &loops);
                     let at = em.ix.linear(&index, &shape);
                     em.heroes.insert(key(result), (index, vec![*x]));
@@ -287,18 +237,4 @@ impl<'c> Work<'_, 'c> {
             });
         }
     }
-}
-/// `e` where it is below `extent`, else the last index; lanes go together.
-fn keep_inside<'c>(em: &mut Em<'c>, b: &B<'c>, e: Ix, extent: i64, lanes: i64) -> Ix {
-    if em.ix.range(e).1 < extent {
-        return e;
-    }
-    let first = em.ix.at_lane(e, 0);
-    let vector = em.ix.div(first, lanes);
-    let (x, last) = (em.ssa(b, vector), em.index(extent / lanes - 1));
-    let v = b.same("arith.minui", &[x, last]);
-    let v = em.ix.value(v, (0, extent / lanes - 1));
-    let v = em.ix.scale(v, lanes);
-    let lane = em.ix.lane(lanes);
-    em.ix.add(v, lane)
 }

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The emitter is chosen by the dispatch's hero: [`loops`] for elements that stand alone, [`reduce`] for rows,
-//! [`matmul`] for contractions with tiles. All of them get values from the elemental engine ([`eval`]). Kernels use gpu,
+//! [`matmul`] for contractions with tiles, by [`mma`] where the device multiplies matrices. All of them get values from the elemental engine ([`eval`]). Kernels use gpu,
 //! scf, arith, math, memref and vector only and are the same for the same dispatch and numbers of the device.
 
 mod blocks;
@@ -21,9 +21,11 @@ mod index;
 mod kernel;
 mod loops;
 mod matmul;
+mod mma;
 mod nest;
 mod output;
 mod reduce;
+mod tile;
 
 use crate::{
     ir::*,

@@ -6,12 +6,14 @@
 //! that it borrows.
 
 mod build;
+mod fragment;
 mod generic;
 pub mod read;
 mod reshape;
 pub mod rewrite;
 
 pub use build::B;
+pub use fragment::Fragment;
 pub use generic::{Generic, map_attr};
 pub use melior::ir::{AttributeLike, BlockLike, TypeLike, ValueLike, operation::OperationLike};
 pub(crate) use read::op_ref;

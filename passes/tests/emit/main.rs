@@ -4,6 +4,7 @@ mod faults;
 mod kernels;
 mod loops;
 mod matmul;
+mod mma;
 mod programs;
 mod reduce;
 mod simulate;

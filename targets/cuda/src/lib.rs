@@ -4,7 +4,9 @@
 //! and is stored once: the driver's compiler works per module, and one load of twenty kernels beats twenty loads.
 
 mod lower;
+mod matrix;
 mod serialize;
+mod shared;
 
 pub use lower::LowerToNvvm;
 

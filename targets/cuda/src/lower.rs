@@ -27,12 +27,14 @@ impl Pass for LowerToNvvm {
             found.ok_or_else(|| PassError::Bug(format!("profile {} has no option `{key}`", spec.name)))
         };
         let (chip, features) = (option("chip")?, option("features")?);
+        crate::matrix::lower(context, module);
         llvm::prepare_kernels(context, module, spec.subgroup);
         let pipeline = format!(
             "builtin.module(nvvm-attach-target{{chip={chip} features={features} O=3}},gpu.module(canonicalize,cse,\
              convert-scf-to-cf,convert-gpu-to-nvvm{{use-bare-ptr-memref-call-conv=1}},reconcile-unrealized-casts,canonicalize))"
         );
-        run_pipeline(context, module, &pipeline)
+        run_pipeline(context, module, &pipeline)?;
+        crate::shared::place(context, module)
     }
     fn verify<'c>(&self, _context: &'c Context, module: &Module<'c>, _env: Env) -> Result<(), PassError> {
         llvm::only_dialects(module, &["llvm", "nvvm"])

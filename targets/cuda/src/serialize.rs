@@ -1,12 +1,13 @@
 //! The lowered kernels as one PTX module.
 
+use crate::shared;
 use melior::{
     Context,
     ir::{AttributeLike, Module, attribute::ArrayAttribute},
 };
 use zmlc_passes::{
     context::run_pipeline,
-    ir::{attr, body, name, ops},
+    ir::{attr, block, body, int_attr, name, ops, str_attr},
     llvm,
     pass::PassError,
     target::Binary,
@@ -21,9 +22,19 @@ pub fn serialize<'c>(context: &'c Context, module: &Module<'c>) -> Result<Vec<Bi
     let bytes = object(&merged).ok_or_else(|| PassError::Bug("gpu-module-to-binary left no object".into()))?;
     // The text ends in NUL for the driver, which takes a C string; without it there is nothing to tell its length by.
     let bytes: Vec<u8> = bytes.into_iter().filter(|b| *b != 0).chain([0]).collect();
+    let kernels: Vec<_> = llvm::gpu_modules(module).into_iter().flat_map(|g| ops(block(g, 0))).collect();
+    let shared_bytes = |symbol: &str| {
+        let kernel = kernels.iter().find(|f| str_attr(**f, "sym_name") == Some(symbol));
+        kernel.and_then(|f| int_attr(*f, shared::BYTES)).map_or(0, |n| n as u32)
+    };
     Ok(entries
         .into_iter()
-        .map(|e| Binary { kernel: e.kernel, symbol: e.symbol, bytes: bytes.clone(), shared_bytes: 0 })
+        .map(|e| Binary {
+            shared_bytes: shared_bytes(&e.symbol),
+            kernel: e.kernel,
+            symbol: e.symbol,
+            bytes: bytes.clone(),
+        })
         .collect())
 }
 

@@ -11,7 +11,7 @@
 //! Invariants: every `gpu.module` holds one `spirv.module` with one entry point, of the same name.
 
 use crate::loops;
-use crate::values::kernels;
+use crate::values::{FACTORS, kernels};
 use melior::{
     Context,
     ir::{Attribute, Location, Module},
@@ -101,6 +101,9 @@ fn convert<'c>(c: &'c Context, group: &[O<'c>], spec: &DeviceSpec, index: u32) -
     for (g, m) in group.iter().zip(made) {
         loops::initialise(&b, m)?;
         put_right(&b, m, spec)?;
+        if let Some(factor) = read::str_attr(*g, FACTORS) {
+            factors(&b, m, factor);
+        }
         for old in ops(block(*g, 0)).into_iter().rev() {
             erase(old);
         }
@@ -134,9 +137,19 @@ fn environment<'c>(b: &B<'c>, spec: &DeviceSpec) -> Result<Attribute<'c>, PassEr
     const CAPABILITIES: &str = "Shader, Int8, Int16, Int64, Float16, Float64, StorageBuffer8BitAccess, \
         StorageBuffer16BitAccess, GroupNonUniform, GroupNonUniformVote, GroupNonUniformBallot, \
         GroupNonUniformArithmetic, GroupNonUniformShuffle, GroupNonUniformShuffleRelative, AtomicFloat32AddEXT";
+    const EXTENSIONS: &str = "SPV_EXT_shader_atomic_float_add";
+    // MLIR takes cooperative matrices from SPIR-V 1.6 on.
+    let (capabilities, extensions) = if spec.matrices.is_empty() {
+        ("", "")
+    } else {
+        (
+            ", CooperativeMatrixKHR, VulkanMemoryModel, BFloat16TypeKHR, BFloat16CooperativeMatrixKHR",
+            ", SPV_KHR_cooperative_matrix, SPV_KHR_bfloat16",
+        )
+    };
     let limits = if spec.subgroup > 0 { format!("subgroup_size = {}", spec.subgroup) } else { String::new() };
     let text = format!(
-        "#spirv.target_env<#spirv.vce<v{}, [{CAPABILITIES}], [SPV_EXT_shader_atomic_float_add]>, #spirv.resource_limits<{limits}>>",
+        "#spirv.target_env<#spirv.vce<v{}, [{CAPABILITIES}{capabilities}], [{EXTENSIONS}{extensions}]>, #spirv.resource_limits<{limits}>>",
         version(spec)?
     );
     Ok(b.attr(&text))
@@ -170,6 +183,19 @@ fn abi<'c>(b: &B<'c>, f: O<'c>) -> Result<(), PassError> {
     }
     set_attr(f, "arg_attrs", b.array(&new));
     Ok(())
+}
+
+/// The factors' cooperative matrices hold `element`, under whatever name they were converted.
+fn factors<'c>(b: &B<'c>, m: O<'c>, element: &str) {
+    for op in walk(m) {
+        let arguments = read::blocks(op).into_iter().flat_map(args);
+        for v in read::results(op).into_iter().chain(arguments) {
+            let t = v.r#type().to_string();
+            if t.starts_with("!spirv.coopmatrix<") && (t.contains("MatrixA") || t.contains("MatrixB")) {
+                v.set_type(b.ty(&t.replace("xf16,", &format!("x{element},"))));
+            }
+        }
+    }
 }
 
 fn put_right<'c>(b: &B<'c>, m: O<'c>, spec: &DeviceSpec) -> Result<(), PassError> {

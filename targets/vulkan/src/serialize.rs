@@ -79,6 +79,7 @@ fn finish(words: &[u8], kernel: &KernelInfo, spec: &DeviceSpec) -> Result<Vec<u8
     if seen.bindings.iter().any(|b| b.reads && b.writes) {
         correct::barriers(&mut m);
     }
+    correct::memory_model(&mut m);
     let offered = |name: &str| spec.requires.limits.iter().find(|l| l.0 == name).map_or(0, |l| l.1);
     correct::float_controls(&mut m, |property| offered(property) > 0);
     correct::declare(&mut m).map_err(|c| PassError::Bug(format!("it needs a capability that is not known: {c}")))?;

@@ -5,6 +5,7 @@
 //! whole launch none of a buffer; a barrier must be reached by all threads; every access lies inside its memory.
 //! It knows the ops that emitters write and no others.
 
+mod matrix;
 mod number;
 pub mod program;
 
@@ -65,6 +66,7 @@ enum Value {
     One(Num),
     Many(Vec<Num>),
     Memory(usize),
+    Fragment(std::rc::Rc<Vec<Num>>),
 }
 impl Value {
     fn int(&self) -> i64 {
@@ -83,7 +85,7 @@ impl Value {
         match self {
             Value::One(x) => vec![x.clone()],
             Value::Many(x) => x.clone(),
-            Value::Memory(_) => panic!("a number"),
+            Value::Memory(_) | Value::Fragment(_) => panic!("a number"),
         }
     }
 }
@@ -97,6 +99,7 @@ struct Group<'m> {
     block: [i64; 3],
     first_thread: u64,
     barriers: u64,
+    pending: matrix::Pending,
 }
 
 /// What a launch did besides its results.
@@ -134,6 +137,7 @@ pub fn launch(module: O, buffers: &mut Vec<Memory>) -> Result<Counts, String> {
                     block: [x, y, z].map(i64::from),
                     first_thread: counts.threads,
                     barriers: 0,
+                    pending: Default::default(),
                 };
                 group.block(body, &vec![true; threads])?;
                 counts.barriers += group.barriers;
@@ -187,6 +191,7 @@ impl Group<'_> {
             "scf.for" => self.for_loop(op, mask)?,
             "scf.while" => self.while_loop(op, mask)?,
             "gpu.shuffle" => self.shuffle(op, &active)?,
+            n if matrix::is_collective(n) => self.collective(op, &active)?,
             _ => {
                 for t in active {
                     self.simple(op, t)?;
@@ -303,6 +308,7 @@ impl Group<'_> {
                 let (m, at) = (self.memory_of(operand(op, 1), t), self.get(operand(op, 2), t).int());
                 return self.memory[m].write(at, x, by);
             }
+            "zml.copy_async" => return self.copy(op, t),
             "vector.load" => {
                 let (m, at) = (self.memory_of(operand(op, 0), t), self.get(operand(op, 1), t).int());
                 let n = elements(result(op, 0).r#type());

@@ -41,6 +41,14 @@ const KNOWN: &[Known] = &[
     known(Capability::GroupNonUniformArithmetic, &[], &[]),
     known(Capability::GroupNonUniformShuffle, &[], &[]),
     known(Capability::GroupNonUniformShuffleRelative, &[], &[]),
+    known(Capability::VulkanMemoryModel, &[], &["vulkanMemoryModel"]),
+    known(
+        Capability::CooperativeMatrixKHR,
+        &["SPV_KHR_cooperative_matrix"],
+        &["VK_KHR_cooperative_matrix", "cooperativeMatrix"],
+    ),
+    known(Capability::BFloat16TypeKHR, &["SPV_KHR_bfloat16"], &["VK_KHR_shader_bfloat16", "shaderBFloat16Type"]),
+    known(Capability::BFloat16CooperativeMatrixKHR, &["SPV_KHR_bfloat16"], &["shaderBFloat16CooperativeMatrix"]),
     known(
         Capability::AtomicFloat32AddEXT,
         &["SPV_EXT_shader_atomic_float_add"],
@@ -52,6 +60,7 @@ const KNOWN: &[Known] = &[
 pub fn used(module: &Module) -> Result<BTreeSet<Capability>, String> {
     let mut found = BTreeSet::from([Capability::Shader]);
     let instructions = module.types_global_values.iter().chain(&module.annotations).chain(&module.execution_modes);
+    let instructions = instructions.chain(&module.memory_model);
     for i in instructions.chain(code(module)) {
         let mut needs = vec![i.class.capabilities.to_vec()];
         needs.extend(
@@ -60,6 +69,9 @@ pub fn used(module: &Module) -> Result<BTreeSet<Capability>, String> {
         for any_of in needs {
             found.extend(pick(&any_of)?);
         }
+    }
+    if found.contains(&Capability::BFloat16TypeKHR) && multiplies_matrices(module) {
+        found.insert(Capability::BFloat16CooperativeMatrixKHR);
     }
     let widths = Widths::of(module);
     for (width, arithmetic, storage) in [
@@ -75,6 +87,11 @@ pub fn used(module: &Module) -> Result<BTreeSet<Capability>, String> {
         widths.need(module, &mut found, Op::TypeFloat, width, arithmetic, storage);
     }
     Ok(found)
+}
+
+/// Whether the module has cooperative matrices.
+pub fn multiplies_matrices(module: &Module) -> bool {
+    module.types_global_values.iter().any(|i| i.class.opcode == Op::TypeCooperativeMatrixKHR)
 }
 
 /// One of several capabilities that each would do: none if Shader is among them, else the first that is known.
@@ -235,7 +252,7 @@ pub fn computes_floats(module: &Module, width: u32) -> bool {
         !moves.contains(&i.class.opcode) && i.class.opcode != Op::Store && types.any(|t| widths.holds(t, scalar))
     })
 }
-fn storage_class(module: &Module, pointer: Word) -> Option<StorageClass> {
+pub fn storage_class(module: &Module, pointer: Word) -> Option<StorageClass> {
     let made = code(module).chain(&module.types_global_values).find(|i| i.result_id == Some(pointer))?;
     match global(module, made.result_type?)?.operands.first()? {
         Operand::StorageClass(class) => Some(*class),

@@ -6,12 +6,17 @@
 //! - Buffers are `NonWritable` or `NonReadable` where the plan says so, and `Restrict`: plan gives a kernel's buffers
 //!   disjoint bytes unless none of them is written.
 //! - A barrier orders storage buffers too where one is both read and written.
+//! - A module with cooperative matrices is in the Vulkan memory model: its workgroup memory is shared, not private, and
+//!   barriers make it available and visible.
 //! - Float controls that the profile requires of a device are asked for where floats of that width are computed.
 
-use super::{capabilities, code, id, reflect::Binding};
+use super::{capabilities, code, global, id, reflect::Binding};
 use rspirv::{
     dr::{Instruction, Module, Operand},
-    spirv::{Capability, Decoration, MemorySemantics, Op, Word},
+    spirv::{
+        Capability, CooperativeMatrixOperands, Decoration, MemoryAccess, MemoryModel, MemorySemantics, Op,
+        StorageClass, Word,
+    },
 };
 use zml_format::Access;
 
@@ -63,6 +68,10 @@ pub fn float_controls(module: &mut Module, offered: impl Fn(&str) -> bool) {
 
 /// Adds storage buffers to what barriers order.
 pub fn barriers(module: &mut Module) {
+    order(module, MemorySemantics::UNIFORM_MEMORY);
+}
+/// Adds to the semantics of barriers.
+fn order(module: &mut Module, also: MemorySemantics) {
     let semantics: Vec<Word> = code(module)
         .filter(|i| i.class.opcode == Op::ControlBarrier)
         .filter_map(|i| i.operands.get(2).and_then(id_of_semantics))
@@ -78,7 +87,7 @@ pub fn barriers(module: &mut Module) {
     let mut constant = module.types_global_values[at].clone();
     constant.result_id = Some(new);
     if let Some(Operand::LiteralBit32(bits)) = constant.operands.first_mut() {
-        *bits |= MemorySemantics::UNIFORM_MEMORY.bits();
+        *bits |= also.bits();
     }
     module.types_global_values.insert(at + 1, constant);
     for i in module.functions.iter_mut().flat_map(|f| &mut f.blocks).flat_map(|b| &mut b.instructions) {
@@ -86,6 +95,53 @@ pub fn barriers(module: &mut Module) {
             i.operands[2] = Operand::IdMemorySemantics(new);
         }
     }
+}
+/// The memory model that cooperative matrices need, and the signs of their integers.
+pub fn memory_model(module: &mut Module) {
+    if !capabilities::multiplies_matrices(module) {
+        return;
+    }
+    if let Some(model) = &mut module.memory_model
+        && let Some(last) = model.operands.last_mut()
+    {
+        *last = Operand::MemoryModel(MemoryModel::Vulkan);
+    }
+    let accesses: Vec<Word> = code(module)
+        .filter_map(|i| i.operands.first().and_then(id))
+        .filter(|p| capabilities::storage_class(module, *p) == Some(StorageClass::Workgroup))
+        .collect();
+    let shared = |i: &Instruction| i.operands.first().and_then(id).is_some_and(|p| accesses.contains(&p));
+    for i in module.functions.iter_mut().flat_map(|f| &mut f.blocks).flat_map(|b| &mut b.instructions) {
+        let moves = [Op::Load, Op::Store, Op::CooperativeMatrixLoadKHR, Op::CooperativeMatrixStoreKHR];
+        if moves.contains(&i.class.opcode) && shared(i) {
+            i.operands.retain(|o| !matches!(o, Operand::MemoryAccess(_)));
+            i.operands.push(Operand::MemoryAccess(MemoryAccess::NON_PRIVATE_POINTER));
+        }
+    }
+    // Integers without a sign of their own: a product of cooperative matrices says what they are.
+    let integers: Vec<Word> = module
+        .types_global_values
+        .iter()
+        .filter(|t| t.class.opcode == Op::TypeCooperativeMatrixKHR)
+        .filter(|t| {
+            let component = t.operands.first().and_then(id).and_then(|c| global(module, c));
+            component.is_some_and(|c| c.class.opcode == Op::TypeInt)
+        })
+        .filter_map(|t| t.result_id)
+        .collect();
+    let signed = CooperativeMatrixOperands::MATRIX_A_SIGNED_COMPONENTS_KHR
+        | CooperativeMatrixOperands::MATRIX_B_SIGNED_COMPONENTS_KHR
+        | CooperativeMatrixOperands::MATRIX_C_SIGNED_COMPONENTS_KHR
+        | CooperativeMatrixOperands::MATRIX_RESULT_SIGNED_COMPONENTS_KHR;
+    for i in module.functions.iter_mut().flat_map(|f| &mut f.blocks).flat_map(|b| &mut b.instructions) {
+        let of_integers = i.result_type.is_some_and(|t| integers.contains(&t));
+        if i.class.opcode == Op::CooperativeMatrixMulAddKHR && of_integers {
+            i.operands.retain(|o| !matches!(o, Operand::CooperativeMatrixOperands(_)));
+            i.operands.push(Operand::CooperativeMatrixOperands(signed));
+        }
+    }
+    let also = MemorySemantics::MAKE_AVAILABLE | MemorySemantics::MAKE_VISIBLE;
+    order(module, also);
 }
 fn id_of_semantics(o: &Operand) -> Option<Word> {
     match o {

@@ -47,6 +47,9 @@ impl<'c> Memory<'c> {
         for (user, _) in users {
             lanes = gcd(lanes, width(user, element, bytes)?);
         }
+        // Of single 16-bit elements a fragment is loaded as floats only.
+        let fragments = read::uses(old).iter().any(|(user, _)| name(*user).starts_with("zml."));
+        let stored = if lanes == 1 && fragments && read::is_bf16(element) { b.ty("f16") } else { stored };
         let total = shape(t).iter().product::<i64>();
         // A buffer that only vectors touch is touched in whole words: what is left over at its end is not.
         let words = if class == "StorageBuffer" { total / lanes } else { (total + lanes - 1) / lanes };
@@ -57,11 +60,17 @@ impl<'c> Memory<'c> {
     pub fn at(self, value: V<'c>) -> Self {
         Memory { value: Some(value), ..self }
     }
+    pub fn value(&self) -> V<'c> {
+        self.value.expect("placed")
+    }
+    pub fn lanes(&self) -> i64 {
+        self.lanes
+    }
     fn load_word(&self, b: &B<'c>, at: V<'c>) -> V<'c> {
-        b.op1("memref.load", &[self.value.expect("placed"), at], elem(self.r#type), &[])
+        b.op1("memref.load", &[self.value(), at], elem(self.r#type), &[])
     }
     fn store_word(&self, b: &B<'c>, x: V<'c>, at: V<'c>) {
-        b.op("memref.store", &[x, self.value.expect("placed"), at], &[], &[], vec![]);
+        b.op("memref.store", &[x, self.value(), at], &[], &[], vec![]);
     }
 
     /// `n` consecutive elements from element `index` on, as values.
@@ -131,6 +140,7 @@ impl<'c> Memory<'c> {
     /// A stored element as it is held.
     fn hold(&self, b: &B<'c>, x: V<'c>) -> V<'c> {
         if read::is_bf16(self.element) {
+            let x = if read::is_float(self.stored) { b.op1("arith.bitcast", &[x], b.i(16), &[]) } else { x };
             let wide = b.op1("arith.extui", &[x], b.i(32), &[]);
             let high = b.same("arith.shli", &[wide, b.cint(b.i(32), 16)]);
             b.op1("arith.bitcast", &[high], b.f32(), &[])
@@ -144,7 +154,8 @@ impl<'c> Memory<'c> {
         if read::is_bf16(self.element) {
             let bits = b.op1("arith.bitcast", &[x], b.i(32), &[]);
             let high = b.same("arith.shrui", &[bits, b.cint(b.i(32), 16)]);
-            b.op1("arith.trunci", &[high], b.i(16), &[])
+            let bits = b.op1("arith.trunci", &[high], b.i(16), &[]);
+            if read::is_float(self.stored) { b.op1("arith.bitcast", &[bits], self.stored, &[]) } else { bits }
         } else if read::is_i1(self.element) {
             b.op1("arith.extui", &[x], self.stored, &[])
         } else {
@@ -213,7 +224,7 @@ impl<'c> Rewrite<'c> {
             "memref.atomic_rmw" => {
                 let (memory, index) = self.place(b, op, 1)?;
                 let x = self.one(operand(op, 0));
-                let operands = [x, memory.value.expect("placed"), index];
+                let operands = [x, memory.value(), index];
                 let y = b.op1(name(op), &operands, memory.stored, &read::attributes(op));
                 self.set(result(op, 0), vec![y]);
             }
@@ -222,7 +233,7 @@ impl<'c> Rewrite<'c> {
         Ok(())
     }
     /// The memory that operand `base` names, and the flat index that the operands after it make.
-    fn place(&mut self, b: &B<'c>, op: O<'c>, base: usize) -> Result<(Memory<'c>, V<'c>), PassError> {
+    pub fn place(&mut self, b: &B<'c>, op: O<'c>, base: usize) -> Result<(Memory<'c>, V<'c>), PassError> {
         let old = operand(op, base);
         let memory = *self.memory.get(&key(old)).ok_or_else(|| {
             PassError::Bug(format!("`{}` reads memory that is neither an argument nor an allocation", name(op)))
@@ -244,6 +255,8 @@ fn width(user: O, element: Type, bytes: i64) -> Result<i64, PassError> {
         "memref.load" | "memref.store" | "memref.atomic_rmw" => return Ok(1),
         "vector.load" => result(user, 0),
         "vector.store" => operand(user, 0),
+        // Places of fragments are multiples of 16 elements or of the stride.
+        "zml.fragment_load" | "zml.fragment_store" => return Ok(read::int_attr(user, "stride").unwrap_or(1)),
         other => return Err(PassError::Bug(format!("how `{other}` accesses memory is not known"))),
     };
     if read::bits(element) < 8 {
@@ -302,7 +315,7 @@ fn offset<'c>(b: &B<'c>, index: V<'c>, by: i64) -> V<'c> {
     if by == 0 { index } else { b.addi(index, b.cidx(by)) }
 }
 /// `index / by` for an index that is a multiple of `by`, a power of two: taken out of products and sums where that is plain.
-fn quotient<'c>(b: &B<'c>, index: V<'c>, by: i64) -> V<'c> {
+pub fn quotient<'c>(b: &B<'c>, index: V<'c>, by: i64) -> V<'c> {
     divide(b, index, by).unwrap_or_else(|| b.same("arith.shrui", &[index, b.cidx(i64::from(by.ilog2()))]))
 }
 fn divide<'c>(b: &B<'c>, index: V<'c>, by: i64) -> Option<V<'c>> {

@@ -27,10 +27,13 @@
 
 mod float;
 mod integer;
+mod matrix;
 mod memory;
 mod rewrite;
 mod scalar;
 mod vector;
+
+pub use matrix::FACTORS;
 
 use melior::{
     Context,
@@ -38,7 +41,10 @@ use melior::{
 };
 use zmlc_passes::{
     context::run_pipeline,
-    ir::{B, Blk, BlockLike, O, TypeLike, ValueLike, args, block, blocks, body, elem, name, ops, read, results, walk},
+    ir::{
+        B, Blk, BlockLike, Fragment, O, TypeLike, ValueLike, args, block, blocks, body, elem, name, operand, ops, read,
+        results, walk,
+    },
     pass::{Env, Pass, PassError},
 };
 
@@ -55,6 +61,12 @@ impl Pass for SpirvValues {
         for g in kernels(module) {
             let home: Blk = block(g, 0);
             for f in ops(home).into_iter().filter(|f| name(*f) == "gpu.func") {
+                if let Some(factor) = walk(f).into_iter().find_map(|op| {
+                    let f = (name(op) == "zml.mma").then(|| Fragment::of(operand(op, 0)))??;
+                    (f.element == "bf16").then_some(f.element)
+                }) {
+                    zmlc_passes::ir::rewrite::set_attr(g, FACTORS, B::before(context, f).str(&factor));
+                }
                 rewrite::function(&B::before(context, f), f)?;
                 zmlc_passes::ir::rewrite::erase(f);
             }

@@ -1,12 +1,12 @@
 //! One kernel, op by op, into new ops: every old value maps to its elements (one for a scalar).
 
-use super::{integer, memory::Memory, scalar::Scalar, vector};
+use super::{integer, matrix, memory::Memory, scalar::Scalar, vector};
 use melior::ir::{Attribute, Region, Type};
 use std::collections::HashMap;
 use zmlc_passes::{
     ir::{
-        B, Blk, BlockLike, O, OperationLike, TypeLike, V, ValueLike, args, attr, block, elem, key, name, operand,
-        operands, ops, read, result, results,
+        B, Blk, BlockLike, Fragment, O, OperationLike, TypeLike, V, ValueLike, args, attr, block, elem, key, name,
+        operand, operands, ops, read, result, results,
     },
     pass::PassError,
 };
@@ -20,7 +20,9 @@ pub struct Rewrite<'c> {
 
 /// The type that an element is held in: bf16 as f32, f8 as its bits.
 pub fn held<'c>(b: &B<'c>, t: Type<'c>) -> Type<'c> {
-    if read::is_bf16(t) {
+    if let Some(f) = Fragment::of_type(t) {
+        matrix::matrix(b, &f)
+    } else if read::is_bf16(t) {
         b.f32()
     } else if read::is_float(t) && read::bits(t) == 8 {
         b.i(8)
@@ -217,6 +219,7 @@ impl<'c> Rewrite<'c> {
             "vector" => vector::op(self, b, op),
             "arith" | "math" => self.elementwise(b, op),
             "gpu" => self.structured(b, op),
+            "zml" => matrix::op(self, b, op),
             _ => Err(PassError::Bug(format!("`{}` does not belong in a kernel", name(op)))),
         }
     }

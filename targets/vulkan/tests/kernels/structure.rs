@@ -56,7 +56,9 @@ fn profiles_are_valid_and_the_defaults_among_them() {
 
 #[test]
 fn float_controls_are_those_that_the_profile_requires() {
-    let nvidia = Vulkan.specs().into_iter().find(|s| s.name == "vulkan1.3-nvidia").expect("it is there");
+    let mut nvidia = Vulkan.specs().into_iter().find(|s| s.name == "vulkan1.3-nvidia").expect("it is there");
+    let denormals = [16, 32].map(|bits| (format!("shaderDenormPreserveFloat{bits}"), 1));
+    nvidia.requires.limits.extend(denormals);
     let built = build(&fixture("kernels/shuffle_max.mlir"), &nvidia).expect("builds");
     let modes: Vec<_> = built.text(0).lines().filter(|l| l.contains("Preserve 32")).map(str::to_string).collect();
     assert_eq!(modes.len(), 2, "{modes:?}");
