@@ -3,19 +3,21 @@
 
 APT = libmlir-22-dev mlir-22-tools llvm-22-dev lld-22 libclang-22-dev clang-22 \
       zlib1g-dev libzstd-dev libvulkan1 mesa-vulkan-drivers python3-venv \
-      zstd skopeo podman runc docker-registry
+      zstd skopeo podman runc docker-registry vulkan-validationlayers
 CORPUS ?= ../shared/corpus
 VENV = .venv
 # The software Vulkan device, if it is there, beside whatever the machine has.
 SHIMS = tools/llvm/mlir/lib/libMLIR-C.so
 
-.PHONY: help demo test build stub apt shims venv lint unit conformance clean
+.PHONY: help demo test build stub apt shims venv lint unit conformance validate property clean
 
 help:
 	@echo "make demo         build zmlc, compile MNIST for vulkan, cuda and rocm, run it, show digits"
 	@echo "make test         everything that CI runs"
 	@echo "make build        release build of zmlc and zml-run"
 	@echo "make conformance  the programs of $(CORPUS) on this machine's device"
+	@echo "make validate     the same ten times, each time the same bits, with the Vulkan validation layer silent"
+	@echo "make property     10,000 random programs, fused and unfused, against the interpreter"
 
 demo: build
 	target/release/zmlc build fixtures/mnist_mlp/model.toml --target vulkan,cuda,rocm -o target/demo
@@ -48,10 +50,20 @@ CONFORMANCE = cargo run -q -p conformance -- --zmlc target/debug/zmlc --zml-run 
 conformance: apt shims
 	cargo build -q -p zmlc -p zml-runtime -p conformance
 	$(CONFORMANCE) fixtures/corpus
+	$(CONFORMANCE) fixtures/corpus --device vulkan --validate --repeat 2 --filter '^(causal_attention|predicates|mnist)'
 	$(CONFORMANCE) fixtures/predicates
 	@if [ -d "$(CORPUS)" ]; then \
 	  $(CONFORMANCE) "$(CORPUS)" --known tests/conformance/known.txt; \
 	else echo "skipped: no corpus at $(CORPUS)"; fi
+
+validate: apt shims
+	cargo build -q --release -p zmlc -p zml-runtime -p conformance
+	target/release/conformance "$(CORPUS)" --device vulkan --target vulkan --validate --known tests/conformance/known.txt
+	target/release/conformance "$(CORPUS)" --device vulkan --target vulkan --repeat 10 --known tests/conformance/known.txt
+
+property: apt shims
+	cargo build -q --release -p zmlc -p property
+	target/release/property
 
 apt:
 	@tools/cargo.sh

@@ -3,6 +3,7 @@
 use crate::printer::MessageFormat;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
+use zml_runtime::DeviceRequest;
 
 /// Compiles a StableHLO model, once and with no GPU present, into one artifact for Vulkan, CUDA and ROCm.
 ///
@@ -33,6 +34,8 @@ pub enum Command {
     /// Run an artifact. The same options as zml-run, which needs no compiler.
     #[command(disable_help_flag = true)]
     Run(Passthrough),
+    /// Find the first kernel, element and source op at which an artifact computes something wrong.
+    Bisect(Bisect),
     /// Show what an artifact holds: entries, sizes, kernels, buffers, targets.
     Inspect(Inspect),
     /// Show the IR after each pass, down to SPIR-V, PTX and AMD assembly.
@@ -109,11 +112,42 @@ pub struct Build {
     /// Leave out a pass and its verifier: for finding out what it is there for. The result may be wrong.
     #[arg(long, value_name = "PASS", hide = true)]
     pub without: Vec<String>,
+    /// Make each op a kernel of its own: for finding out whether fusion is at fault.
+    #[arg(long, hide = true)]
+    pub unfused: bool,
 }
 #[derive(Args, Debug)]
 pub struct Passthrough {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pub arguments: Vec<String>,
+}
+#[derive(Args, Debug)]
+pub struct Bisect {
+    pub artifact: PathBuf,
+    /// The model.toml that the artifact was built from. Default: the one beside it.
+    #[arg(long, value_name = "FILE")]
+    pub model: Option<PathBuf>,
+    /// The entry to run, if there are several.
+    #[arg(long, value_name = "NAME")]
+    pub entry: Option<String>,
+    /// As `zmlc run` takes them: WHICH=FILE, all=FILE.safetensors, all=random:SEED.
+    #[arg(long, value_name = "WHICH=FILE")]
+    pub input: Vec<String>,
+    /// auto, vulkan[:N], cuda[:N], rocm[:N].
+    #[arg(long, default_value = "auto")]
+    pub device: DeviceRequest,
+    /// How far floats may be from the reference, relative to it. Default: by their type.
+    #[arg(long)]
+    pub rtol: Option<f64>,
+    /// And relative to the largest number of the same result.
+    #[arg(long)]
+    pub atol: Option<f64>,
+    /// Run nothing; write each kernel with its arguments and expected results to a folder of its own in DIR.
+    #[arg(long, value_name = "DIR", requires = "target")]
+    pub dump: Option<PathBuf>,
+    /// With --dump: the profile of the artifact, `rocm:gfx942`.
+    #[arg(long, value_name = "PROFILE", requires = "dump")]
+    pub target: Option<String>,
 }
 #[derive(Args, Debug)]
 pub struct Inspect {

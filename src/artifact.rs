@@ -20,6 +20,13 @@ pub struct Lowered {
     blobs: Vec<Vec<u8>>,
 }
 
+impl Lowered {
+    /// The code of kernel `i`.
+    pub fn code(&self, i: usize) -> &[u8] {
+        &self.blobs[self.profile.kernels[i].blob]
+    }
+}
+
 /// Reads everything that the artifact needs from a module after its last pass.
 pub fn collect(module: &Module, binaries: &[Binary], selected: &Selected) -> Result<Lowered, Failure> {
     let missing = |what: &str| Failure::bug(format!("the lowered module has no {what}"));

@@ -10,6 +10,8 @@ pub const FILE: &str = "E0904";
 pub const DIMS: &str = "E0905";
 pub const WEIGHTS: &str = "E1001";
 pub const ARTIFACT: &str = "E1101";
+pub const RUNTIME: &str = "E1201";
+pub const BISECT: &str = "E1202";
 
 /// Code and explanation: the text behind `zmlc explain`.
 pub const CODES: &[(&str, &str)] = &[
@@ -36,4 +38,12 @@ pub const CODES: &[(&str, &str)] = &[
     ),
     (WEIGHTS, "A weights file lacks a tensor, or has it with another element type or shape than the program."),
     (ARTIFACT, "The .zml file is not an artifact that this version reads, or it is damaged."),
+    (
+        RUNTIME,
+        "The runtime cannot do what a command needs of it: no device serves, or an input is not what the entry takes.",
+    ),
+    (
+        BISECT,
+        "`zmlc bisect` found the kernel, pass or host program that computes other values than the program says. That is a bug in zmlc, in a driver, or in the artifact's bytes: report it with the program.",
+    ),
 ];

@@ -3,6 +3,7 @@
 mod args;
 mod artifact;
 mod bind;
+mod bisect;
 mod codes;
 mod commands;
 mod dims;
@@ -55,6 +56,7 @@ fn run(cli: Cli) -> ExitCode {
         Command::Convert(a) => commands::convert::run(&a, printer),
         Command::Build(a) => commands::build::run(&a, printer),
         Command::Run(a) => return commands::run::run(&a, printer),
+        Command::Bisect(a) => commands::bisect::run(&a, printer),
         Command::Inspect(a) => commands::inspect::run(&a, printer),
         Command::InspectIr(a) => commands::inspect_ir::run(&a, printer),
         Command::Package(a) => commands::package::run(&a, printer),

@@ -15,7 +15,7 @@ use zmlc_passes::{
     emit::Emit,
     expand_math::ExpandMath,
     expand_special::ExpandSpecial,
-    fuse::Fuse,
+    fuse::{Fuse, Separate},
     ir::{B, body},
     kernel_abi::KernelAbi,
     pass::{self, Env, Pass, Run, Times},
@@ -42,25 +42,37 @@ pub fn common() -> Vec<&'static dyn Pass> {
     vec![&ExpandSpecial, &Simplify]
 }
 /// Once for each device profile.
-pub fn device(selected: &Selected) -> Vec<&'static dyn Pass> {
+pub fn device(selected: &Selected, fusion: Fusion) -> Vec<&'static dyn Pass> {
     let abi: &'static dyn Pass = match selected.spec.abi {
         Abi::Descriptors => &AssignDescriptors,
         Abi::Pointers => &KernelAbi,
     };
-    let mut passes: Vec<&'static dyn Pass> = vec![&Fuse, &Plan, &Emit, &WidenPredicates, &ExpandMath, abi];
+    let fuse: &'static dyn Pass = match fusion {
+        Fusion::On => &Fuse,
+        Fusion::Off => &Separate,
+    };
+    let mut passes: Vec<&'static dyn Pass> = vec![fuse, &Plan, &Emit, &WidenPredicates, &ExpandMath, abi];
     passes.extend(selected.target.passes());
     passes
 }
 /// Every stage by name with a line about it, for `inspect-ir --list`.
 pub fn stages(selected: &Selected) -> Vec<(&'static str, &'static str)> {
     let mut all = vec![(LEGALIZE, "StableHLO to linalg, tensor, arith, math, scf and zml")];
-    all.extend(common().iter().chain(&device(selected)).map(|p| (p.name(), p.about())));
+    all.extend(common().iter().chain(&device(selected, Fusion::On)).map(|p| (p.name(), p.about())));
     all.push((SERIALIZE, "machine code or its nearest text: SPIR-V, PTX, AMD assembly"));
     all
 }
 
 /// Called after each pass with its name and the module.
 pub type Observer<'a> = &'a mut (dyn FnMut(&'static str, &Module) + 'a);
+
+/// Whether ops share kernels.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub enum Fusion {
+    #[default]
+    On,
+    Off,
+}
 
 /// What a build does besides its passes.
 #[derive(Clone, Copy, Default)]
@@ -71,6 +83,7 @@ pub struct Options<'a> {
     pub after: Option<&'a str>,
     /// Stop after this pass of a device profile: nothing is serialised.
     pub until: Option<&'a str>,
+    pub fusion: Fusion,
 }
 
 /// Runs the common passes; the result is text because each device profile continues in a context of its own.
@@ -97,7 +110,8 @@ pub fn lower<'a, T>(
     let mut module = context::parse(&context, text)?;
     metadata::set_profile(&B::new(&context, body(&module)), &module, &selected.id());
     let run = Run { after: options.after, until: options.until, without: options.without, observe };
-    let times = pass::run(&context, &mut module, &device(selected), Env { spec: Some(&selected.spec) }, run)?;
+    let times =
+        pass::run(&context, &mut module, &device(selected, options.fusion), Env { spec: Some(&selected.spec) }, run)?;
     let binaries = match options.until {
         Some(_) => vec![],
         None => selected.target.serialize(&context, &module, &selected.spec)?,

@@ -7,6 +7,7 @@
 pub mod assign_descriptors;
 pub mod context;
 pub mod emit;
+pub mod evaluate;
 pub mod expand_math;
 pub mod expand_special;
 pub mod fuse;

@@ -38,6 +38,10 @@ pub trait Target: Sync {
     fn requires(&self, spec: &DeviceSpec, _binaries: &[Binary]) -> Requires {
         spec.requires.clone()
     }
+    /// Whether a kernel's binary is what the manifest says of it, as far as that shows without a device.
+    fn inspect(&self, _kernel: &zml_format::Kernel, _bytes: &[u8], _spec: &DeviceSpec) -> Result<(), String> {
+        Ok(())
+    }
     /// Text of a binary, for `inspect-ir`.
     fn disassemble(&self, bytes: &[u8], spec: &DeviceSpec) -> Result<String, PassError>;
 }

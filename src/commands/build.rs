@@ -8,7 +8,7 @@ use crate::{
     front,
     metadata::{self, WeightInfo},
     model::Model,
-    pipeline::{self, Options},
+    pipeline::{self, Fusion, Options},
     printer::Printer,
     targets::{self, Selected},
     weights::{self, WeightFile},
@@ -31,7 +31,8 @@ pub fn run(args: &Build, printer: Printer) -> Result<(), Failure> {
     let files = model.as_ref().map(weights::open).transpose()?.unwrap_or_default();
     let bar = printer.progress();
     let without: Vec<&str> = args.without.iter().map(String::as_str).collect();
-    let mut options = Options { without: &without, ..Options::default() };
+    let fusion = if args.unfused { Fusion::Off } else { Fusion::On };
+    let mut options = Options { without: &without, fusion, ..Options::default() };
 
     bar.set_message("reading");
     let source = match &args.from {
@@ -144,7 +145,7 @@ fn resume<'a>(
         if args.target.as_ref().is_some_and(|t| *t != id && *t != selected.target.name()) {
             return Err(Failure::Usage(format!("{} is IR for {id}; --target says otherwise", path.display())));
         }
-        let passes = pipeline::device(&selected);
+        let passes = pipeline::device(&selected, Fusion::On);
         if !passes.iter().any(|p| p.name() == pass) {
             let names: Vec<&str> = passes.iter().map(|p| p.name()).collect();
             return Err(Failure::Usage(format!("for {id} --from takes one of {}", names.join(", "))));

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Builds here what tests/device/run.sh needs on a machine with a GPU and no compiler: DIR gets zml-run, the conformance
-# runner, and every case of the corpus built for Vulkan and CUDA.
+# runner, and every case of the corpus built for Vulkan and CUDA; SUITE, a folder or tar of StableHLO's public test programs,
+# too if it is given.
 #
-#     tests/device/pack.sh DIR [CORPUS]
+#     tests/device/pack.sh DIR [CORPUS [SUITE]]
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-out=${1:?"usage: tests/device/pack.sh DIR [CORPUS]"}
+out=${1:?"usage: tests/device/pack.sh DIR [CORPUS [SUITE]]"}
 corpus=${2:-../shared/corpus}
 make -s build
 cargo build -q --release -p conformance
@@ -18,4 +19,5 @@ pack() { # FOLDER OF CASES, NAME
 }
 pack "$corpus" corpus
 FILTER='' pack fixtures/predicates predicates
+if [ -n "${3:-}" ]; then pack "$3" suite; fi
 du -sh "$out"

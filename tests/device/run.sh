@@ -15,7 +15,8 @@ nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null || 
 ./zml-run doctor || true
 status=0
 for device in cuda vulkan; do
-    for set in corpus predicates; do
+    for set in corpus predicates suite; do
+        [ -d "$set" ] || continue
         echo "== $set, $device"
         "./$set/conformance" --run "$set" --device "$device" --zml-run ./zml-run --json "$out/$set-$device.json" || status=1
     done

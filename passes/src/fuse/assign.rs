@@ -22,23 +22,38 @@ const SIBLINGS: usize = 48;
 
 pub fn assign(f: &mut Grouper) {
     for node in 0..f.view.nodes.len() {
-        match f.view.nodes[node].kind {
-            Kind::Constant if f.is_wanted(node) => own_loop(f, node, "a constant that must be in memory"),
-            Kind::Constant => {}
-            Kind::Host => whole(f, node, Hero::Host, "control flow and its glue"),
-            Kind::Map => map(f, node),
-            Kind::Reduce => reduce(f, node),
-            Kind::Contraction => {
-                let (m, n) = f.view.nodes[node].tile;
-                found(f, node, Hero::Matmul, format!("a contraction with m = {m} and n = {n}"));
-            }
-            Kind::Window => found(f, node, Hero::Loop, "a reduction over a window, serial in each element".into()),
-            Kind::Update => update(f, node),
-            Kind::Special => whole(f, node, Hero::Special, "an op with a kernel of its own"),
-        }
+        place(f, node);
     }
     release(f);
     merge_loops(f);
+}
+
+fn place(f: &mut Grouper, node: Node) {
+    match f.view.nodes[node].kind {
+        Kind::Constant if f.is_wanted(node) => own_loop(f, node, "a constant that must be in memory"),
+        Kind::Constant => {}
+        Kind::Host => whole(f, node, Hero::Host, "control flow and its glue"),
+        Kind::Map => map(f, node),
+        Kind::Reduce => reduce(f, node),
+        Kind::Contraction => {
+            let (m, n) = f.view.nodes[node].tile;
+            found(f, node, Hero::Matmul, format!("a contraction with m = {m} and n = {n}"));
+        }
+        Kind::Window => found(f, node, Hero::Loop, "a reduction over a window, serial in each element".into()),
+        Kind::Update => update(f, node),
+        Kind::Special => whole(f, node, Hero::Special, "an op with a kernel of its own"),
+    }
+}
+
+/// Every op a dispatch of its own, with nothing but constants computed in its readers: what fused programs are held against.
+pub fn separate(f: &mut Grouper) {
+    for node in 0..f.view.nodes.len() {
+        match f.view.nodes[node].kind {
+            Kind::Map => own_loop(f, node, "fusion is left out"),
+            Kind::Reduce => found(f, node, Hero::Reduce, "fusion is left out".into()),
+            _ => place(f, node),
+        }
+    }
 }
 
 fn cone(f: &Grouper, node: Node) -> Cone {

@@ -23,7 +23,7 @@ pub fn hand_on_all<'c>(context: &'c Context, block: Blk<'c>) {
 fn rebuild<'c>(context: &'c Context, op: O<'c>, condition: Blk<'c>, handed: &[V<'c>]) {
     let b = B::before(context, op);
     let given = args(condition);
-    let types: Vec<_> = given.iter().map(|v| v.r#type()).collect();
+    let types: Vec<_> = given.iter().map(ValueLike::r#type).collect();
     let first = b.region(&types, |b, a| {
         let mut map: Map<'c> = given.iter().zip(a).map(|(v, a)| (key(*v), *a)).collect();
         let (end, rest) = split(condition);

@@ -30,26 +30,51 @@ pub struct Fuse;
 
 impl Pass for Fuse {
     fn name(&self) -> &'static str {
-        "fuse"
+        NAME
     }
     fn about(&self) -> &'static str {
         "group the ops of each entry into dispatches, one kernel each"
     }
     fn run<'c>(&self, context: &'c Context, module: &mut Module<'c>, env: Env) -> Result<(), PassError> {
-        let budget = match env.spec().max_buffers {
-            0 => usize::MAX,
-            n => n as usize,
-        };
-        let top = body(module);
-        let mut outliner = outline::Outliner::new(context, top);
-        for entry in entries(top) {
-            fuse(context, block(entry, 0), budget, &mut outliner)?;
-        }
-        Ok(())
+        group(context, module, env, assign::assign)
     }
     fn verify<'c>(&self, _: &'c Context, module: &Module<'c>, env: Env) -> Result<(), PassError> {
         check::check(body(module), env.spec())
     }
+}
+
+/// In place of [`Fuse`]: every op is a dispatch of its own. For tests, and for finding out whether fusion is at fault.
+pub struct Separate;
+
+impl Pass for Separate {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+    fn about(&self) -> &'static str {
+        "make each op of each entry a dispatch"
+    }
+    fn run<'c>(&self, context: &'c Context, module: &mut Module<'c>, env: Env) -> Result<(), PassError> {
+        group(context, module, env, assign::separate)
+    }
+    fn verify<'c>(&self, context: &'c Context, module: &Module<'c>, env: Env) -> Result<(), PassError> {
+        Fuse.verify(context, module, env)
+    }
+}
+const NAME: &str = "fuse";
+
+type Assign = fn(&mut group::Grouper);
+
+fn group<'c>(context: &'c Context, module: &Module<'c>, env: Env, assign: Assign) -> Result<(), PassError> {
+    let budget = match env.spec().max_buffers {
+        0 => usize::MAX,
+        n => n as usize,
+    };
+    let top = body(module);
+    let mut outliner = outline::Outliner::new(context, top);
+    for entry in entries(top) {
+        fuse(context, block(entry, 0), budget, assign, &mut outliner)?;
+    }
+    Ok(())
 }
 
 /// The entry functions of a module.
@@ -62,6 +87,7 @@ fn fuse<'c>(
     context: &'c Context,
     block: Blk<'c>,
     budget: usize,
+    assign: Assign,
     outliner: &mut outline::Outliner<'c>,
 ) -> Result<(), PassError> {
     loops::hand_on_all(context, block);
@@ -70,11 +96,11 @@ fn fuse<'c>(
     positions::lift(context, block);
     let view = view::View::of(block);
     let mut f = group::Grouper::new(&view, budget);
-    assign::assign(&mut f);
+    assign(&mut f);
     outliner.block(block, &f)?;
     for op in ops(block).into_iter().filter(|o| name(*o).starts_with("scf.")) {
         for region in 0..op.region_count() {
-            fuse(context, crate::ir::block(op, region), budget, outliner)?;
+            fuse(context, crate::ir::block(op, region), budget, assign, outliner)?;
         }
     }
     Ok(())

@@ -19,6 +19,7 @@ use args::{Command, Run};
 pub use doctor::report;
 use serde_json::{Value, json};
 use std::{io::Write, process::ExitCode};
+pub use values::{choose, inputs};
 use zml_format::{Artifact, Entry, Manifest, Tensor, sizes};
 
 /// Runs the command line `args`, which do not have the program's name; `program` is what help calls it.
@@ -71,10 +72,10 @@ fn call(run: &Run, artifact: &Artifact) -> Result<ExitCode> {
         return Ok(list(run, manifest));
     }
     let entries = by_sizes(&specialisations(manifest, run.entry.as_deref())?, &run.dims)?;
-    let entry = values::choose(&entries, &run.inputs)?;
+    let entry = choose(&entries, &run.inputs)?;
     let id = entry.id();
     // Before the device is opened: what is wrong with the input should not take a second to say.
-    let inputs = values::inputs(entry, &run.inputs)?;
+    let inputs = inputs(entry, &run.inputs)?;
     let outputs = values::Outputs::new(entry, &run.outputs)?;
 
     let device = Device::open(run.device, artifact)?;

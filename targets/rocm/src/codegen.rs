@@ -70,10 +70,11 @@ impl Drop for Owned {
     }
 }
 
-/// The relocatable object of `kernels`, a gpu.module in the llvm and rocdl dialects, for `chip`.
-pub fn object(context: &melior::Context, kernels: O, chip: &str) -> Result<Vec<u8>, PassError> {
+/// The relocatable object of `kernels`, a gpu.module in the llvm and rocdl dialects, for `chip` with these LLVM `features`.
+pub fn object(context: &melior::Context, kernels: O, chip: &str, features: &str) -> Result<Vec<u8>, PassError> {
     initialize();
-    let chip = CString::new(chip).map_err(|_| PassError::Bug("a chip's name holds NUL".into()))?;
+    let text = |s: &str| CString::new(s).map_err(|_| PassError::Bug("an option of the profile holds NUL".into()));
+    let (chip, features) = (text(chip)?, text(features)?);
     let mut said: Vec<String> = vec![];
     // Sound: pointers that LLVM returns are checked or documented never null, strings outlive the calls that take them,
     // `said` outlives the LLVM context that reports into it, and `Owned` frees everything once.
@@ -95,7 +96,7 @@ pub fn object(context: &melior::Context, kernels: O, chip: &str) -> Result<Vec<u
             target,
             TRIPLE.as_ptr(),
             chip.as_ptr(),
-            c"".as_ptr(),
+            features.as_ptr(),
             LLVMCodeGenOptLevel::LLVMCodeGenLevelAggressive,
             LLVMRelocMode::LLVMRelocPIC,
             LLVMCodeModel::LLVMCodeModelDefault,

@@ -6,6 +6,7 @@
 pub mod code_object;
 mod codegen;
 mod disassemble;
+mod inspect;
 mod link;
 mod lower;
 
@@ -48,7 +49,7 @@ impl Target for Rocm {
     ) -> Result<Vec<Binary>, PassError> {
         let (merged, entries) = llvm::merge(context, module)?;
         let Some(kernels) = llvm::gpu_modules(&merged).into_iter().next() else { return Ok(vec![]) };
-        let object = codegen::object(context, kernels, lower::chip(spec)?)?;
+        let object = codegen::object(context, kernels, lower::chip(spec)?, lower::features(spec))?;
         let bytes = link::link(&object)?;
         let binary =
             |e: llvm::Entry| Binary { kernel: e.kernel, symbol: e.symbol, bytes: bytes.clone(), shared_bytes: 0 };
@@ -56,5 +57,8 @@ impl Target for Rocm {
     }
     fn disassemble(&self, bytes: &[u8], spec: &DeviceSpec) -> Result<String, PassError> {
         disassemble::disassemble(bytes, lower::chip(spec)?)
+    }
+    fn inspect(&self, kernel: &zml_format::Kernel, bytes: &[u8], spec: &DeviceSpec) -> Result<(), String> {
+        inspect::inspect(kernel, bytes, spec)
     }
 }

@@ -3,7 +3,7 @@
 //! Buffers move to the global address space first (workgroup memory is in its own already), so that no load or store is
 //! a flat one, which would have to find out at run time which memory it means.
 //!
-//! Option of the profile: `chip` ("gfx942").
+//! Options of the profile: `chip` ("gfx942"), `features` (of LLVM, beside those of the chip).
 //!
 //! Invariants, checked by `verify`: nothing but llvm and rocdl ops in a `gpu.module`; every pointer argument of a kernel
 //! is in address space 1.
@@ -56,6 +56,9 @@ impl Pass for LowerToRocdl {
 pub fn chip(spec: &DeviceSpec) -> Result<&str, PassError> {
     let found = spec.options.get("chip").map(String::as_str);
     found.ok_or_else(|| PassError::Bug(format!("profile {} has no option `chip`", spec.name)))
+}
+pub fn features(spec: &DeviceSpec) -> &str {
+    spec.options.get("features").map_or("", String::as_str)
 }
 
 /// `memref<NxT>` arguments become `memref<NxT, #gpu.address_space<global>>`, in the body and in the function's type.

@@ -13,7 +13,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// Codes by which zmlc says that the program is right and that this compiler or target does not do it.
@@ -29,6 +29,10 @@ pub struct Builder {
     pub weights: Vec<PathBuf>,
     /// Arguments with a weights file become weights of the model and not inputs.
     pub model_weights: bool,
+    /// Hold the kernels against the manifest.
+    pub inspect: bool,
+    /// model.toml stays beside the artifact.
+    pub keep_model: bool,
     pub limit: Duration,
 }
 
@@ -39,10 +43,12 @@ pub struct Built {
     pub detail: String,
     /// Inputs of the artifact: indexes into `meta.args`.
     pub inputs: Vec<usize>,
+    /// That the compiler took.
+    pub seconds: f64,
 }
 impl Built {
     fn no(status: Status, detail: impl Into<String>) -> Self {
-        Built { status, detail: detail.into(), inputs: vec![] }
+        Built { status, detail: detail.into(), inputs: vec![], seconds: 0.0 }
     }
 }
 
@@ -58,7 +64,12 @@ impl Builder {
     }
 
     fn attempt(&self, dir: &Path, out: &Path) -> Result<Built> {
+        let copy = |file: &str| fs::copy(dir.join(file), out.join(file)).with_context(|| format!("cannot copy {file}"));
         let meta = case::read_meta(dir)?;
+        copy("meta.json")?;
+        if let Some(why) = meta.broken {
+            return Ok(Built::no(Status::Failed, why));
+        }
         if let Some(reason) = case::skip_reason(dir, &meta, &self.program) {
             return Ok(Built::no(Status::Skipped, reason));
         }
@@ -76,22 +87,31 @@ impl Builder {
         if let Some(t) = &self.target {
             command.args(["--target", t]);
         }
+        let start = Instant::now();
         let outcome = child::run(&mut command, self.limit)?;
+        let seconds = start.elapsed().as_secs_f64();
         if let Some(detail) = outcome.failure() {
             let refused = matches!(outcome.ended, Ended::Code(1)) && REFUSED.iter().any(|c| outcome.stderr.contains(c));
-            return Ok(Built::no(if refused { Status::Refused } else { Status::Failed }, format!("build: {detail}")));
+            let status = if refused { Status::Refused } else { Status::Failed };
+            return Ok(Built { seconds, ..Built::no(status, format!("build: {detail}")) });
         }
-        fs::remove_file(&model)?;
+        if !self.keep_model {
+            fs::remove_file(&model)?;
+        }
         anyhow::ensure!(out.join(ARTIFACT).is_file(), "zmlc build ended well and wrote no {ARTIFACT}");
+        if self.inspect {
+            let outcome = child::run(Command::new(&self.zmlc).arg("verify").arg(out.join(ARTIFACT)), self.limit)?;
+            if let Some(detail) = outcome.failure() {
+                return Ok(Built { seconds, ..Built::no(Status::Failed, format!("verify: {detail}")) });
+            }
+        }
         let is_weight = |i: usize| self.model_weights && meta.args[i].weights_file.is_some();
         let inputs: Vec<usize> = (0..values.len()).filter(|i| !is_weight(*i)).collect();
         for i in &inputs {
             tensors::write(&out.join(format!("{i}.safetensors")), &meta.args[*i].key, &values[*i])?;
         }
-        for file in ["meta.json", "expected.safetensors"] {
-            fs::copy(dir.join(file), out.join(file)).with_context(|| format!("cannot copy {file}"))?;
-        }
-        Ok(Built { status: Status::Passed, detail: String::new(), inputs })
+        copy("expected.safetensors")?;
+        Ok(Built { status: Status::Passed, detail: String::new(), inputs, seconds })
     }
 
     fn model_toml(&self, dir: &Path, meta: &Meta) -> Result<String> {

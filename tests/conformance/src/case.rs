@@ -23,6 +23,11 @@ pub struct Meta {
     pub implementation_defined: Option<String>,
     /// Why there is nothing to run.
     pub skip: Option<String>,
+    /// Why there is nothing to run, and should be.
+    pub broken: Option<String>,
+    /// The op that the case is a test of, and its element type.
+    pub op: Option<String>,
+    pub dtype: Option<String>,
     /// What makes the weights that are not in the folder.
     pub weights_script: Option<String>,
 }
@@ -62,7 +67,7 @@ impl Output {
             None => Rule::Tolerance { rtol: self.rtol, atol: self.atol },
             Some(Check::Eq) => Rule::Tolerance { rtol: 0.0, atol: 0.0 },
             Some(Check::AlmostEq { tolerance }) => Rule::AlmostEq(tolerance),
-            Some(Check::Close { ulp }) => Rule::Ulp(ulp),
+            Some(Check::Close { ulp, least }) => Rule::Ulp { least, most: ulp },
         }
     }
 }
@@ -75,9 +80,11 @@ pub enum Check {
     AlmostEq {
         tolerance: f64,
     },
-    /// At most this many steps of the type apart.
+    /// At most this many steps of the type apart, and at least so many.
     Close {
         ulp: u64,
+        #[serde(default)]
+        least: u64,
     },
 }
 
@@ -179,6 +186,7 @@ pub fn storage(d: DType) -> &'static str {
         DType::F64 | DType::C128 => "F64",
         DType::F8E4M3FN => "F8_E4M3",
         DType::F8E5M2 => "F8_E5M2",
+        DType::F8E8M0FNU => "F8_E8M0",
         _ => "U8",
     }
 }

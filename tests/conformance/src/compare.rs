@@ -12,8 +12,11 @@ pub enum Rule {
     },
     /// Part by part: within the tolerance, absolute or relative.
     AlmostEq(f64),
-    /// Part by part: at most this many steps of the type apart.
-    Ulp(u64),
+    /// Part by part: this many steps of the type apart.
+    Ulp {
+        least: u64,
+        most: u64,
+    },
 }
 
 /// What differs, in a line.
@@ -58,12 +61,14 @@ fn distance(x: &[f64], y: &[f64]) -> f64 {
 }
 
 fn close(dtype: DType, x: &[f64], y: &[f64], rule: Rule) -> bool {
-    let parts = |equal: &dyn Fn(f64, f64) -> bool| {
-        x.iter().zip(y).all(|(a, b)| a == b || (a.is_nan() && b.is_nan()) || equal(*a, *b))
-    };
+    let same = |a: f64, b: f64| a == b || (a.is_nan() && b.is_nan());
+    let parts = |equal: &dyn Fn(f64, f64) -> bool| x.iter().zip(y).all(|(a, b)| equal(*a, *b));
     match rule {
-        Rule::AlmostEq(t) => parts(&|a, b| (a - b).abs() <= t || (a - b).abs() <= t * b.abs()),
-        Rule::Ulp(n) => parts(&|a, b| steps(dtype, a, b).is_some_and(|s| s <= n)),
+        Rule::AlmostEq(t) => parts(&|a, b| same(a, b) || (a - b).abs() <= t || (a - b).abs() <= t * b.abs()),
+        Rule::Ulp { least, most } => parts(&|a, b| {
+            let apart = if same(a, b) { 0 } else { steps(dtype, a, b) };
+            (least..=most).contains(&apart)
+        }),
         Rule::Tolerance { rtol, atol } => {
             let nan = |v: &[f64]| v.iter().any(|p| p.is_nan());
             if nan(x) || nan(y) {
@@ -75,10 +80,10 @@ fn close(dtype: DType, x: &[f64], y: &[f64], rule: Rule) -> bool {
     }
 }
 
-/// Values of the type from one float to another; nothing if one of them is not finite.
-fn steps(dtype: DType, a: f64, b: f64) -> Option<u64> {
+/// Values of the type from one float to another; as many as there can be if one of them is not finite.
+fn steps(dtype: DType, a: f64, b: f64) -> u64 {
     if !a.is_finite() || !b.is_finite() {
-        return None;
+        return u64::MAX;
     }
     // IEEE encodings are in the order of the magnitudes.
     let magnitude = |x: f64| match dtype {
@@ -89,7 +94,7 @@ fn steps(dtype: DType, a: f64, b: f64) -> Option<u64> {
         small_type => (0..=255u8).filter(|b| (0.0..x.abs()).contains(&small(small_type, *b))).count() as u64,
     };
     let (p, q) = (magnitude(a), magnitude(b));
-    Some(if a.is_sign_negative() == b.is_sign_negative() { p.abs_diff(q) } else { p + q })
+    if a.is_sign_negative() == b.is_sign_negative() { p.abs_diff(q) } else { p + q }
 }
 
 /// An integer or predicate as people write it.
@@ -172,15 +177,18 @@ mod tests {
 
     #[test]
     fn steps_of_a_type() {
-        assert_eq!(steps(DType::F32, 1.0, f64::from(f32::EPSILON) + 1.0), Some(1));
+        assert_eq!(steps(DType::F32, 1.0, f64::from(f32::EPSILON) + 1.0), 1);
         // The least positive and negative numbers are two apart.
         let least = f64::from(f32::from_bits(1));
-        assert_eq!(steps(DType::F32, least, -least), Some(2));
-        assert_eq!(steps(DType::F64, 1.0, 1.0 + 3.0 * f64::EPSILON), Some(3));
-        assert_eq!(steps(DType::F8E4M3FN, 1.0, 1.25), Some(2));
-        assert_eq!(steps(DType::F16, f64::INFINITY, 1.0), None);
-        let ulp = |n| compare(DType::F32, &f32s(&[1.0]), &f32s(&[1.0 + 2.0 * f32::EPSILON]), Rule::Ulp(n)).is_ok();
-        assert!(ulp(2) && !ulp(1));
+        assert_eq!(steps(DType::F32, least, -least), 2);
+        assert_eq!(steps(DType::F64, 1.0, 1.0 + 3.0 * f64::EPSILON), 3);
+        assert_eq!(steps(DType::F8E4M3FN, 1.0, 1.25), 2);
+        assert_eq!(steps(DType::F16, f64::INFINITY, 1.0), u64::MAX);
+        let ulp = |least, most| {
+            let rule = Rule::Ulp { least, most };
+            compare(DType::F32, &f32s(&[1.0]), &f32s(&[1.0 + 2.0 * f32::EPSILON]), rule).is_ok()
+        };
+        assert!(ulp(0, 2) && ulp(2, 9) && !ulp(0, 1) && !ulp(3, 9));
         let almost = |b| compare(DType::F32, &f32s(&[1000.0]), &f32s(&[b]), Rule::AlmostEq(1e-3)).is_ok();
         assert!(almost(1000.9) && !almost(1001.1));
     }

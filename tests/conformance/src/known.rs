@@ -40,13 +40,8 @@ mod tests {
     use crate::report::Case;
 
     fn report(cases: &[(&str, Status)]) -> Report {
-        let case = |(name, status): &(&str, Status)| Case {
-            name: (*name).into(),
-            status: *status,
-            detail: String::new(),
-            seconds: 0.0,
-        };
-        Report { cases: cases.iter().map(case).collect() }
+        let case = |(name, status): &(&str, Status)| Case { name: (*name).into(), status: *status, ..Case::default() };
+        Report::new(cases.iter().map(case).collect())
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::{
     case, child,
     compare::compare,
     report::Status,
-    tensors,
+    tensors::{self, Tensor},
 };
 use anyhow::{Context, Result, ensure};
 use std::{
@@ -15,10 +15,27 @@ use std::{
     time::Duration,
 };
 
+const LAYER: &str = "VK_LAYER_KHRONOS_validation";
+
+/// Errors, warnings and hazards of synchronization, to a file.
+fn validation(log: &Path) -> String {
+    format!(
+        "khronos_validation.debug_action = VK_DBG_LAYER_ACTION_LOG_MSG\n\
+         khronos_validation.report_flags = error,warn,perf\n\
+         khronos_validation.log_filename = {}\n\
+         khronos_validation.enables = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT\n",
+        log.display()
+    )
+}
+
 pub struct Runner {
     pub zml_run: PathBuf,
     /// `--device` of `zml-run`.
     pub device: String,
+    /// Runs of each case.
+    pub repeat: u32,
+    /// With the Vulkan validation layer.
+    pub validate: bool,
     pub limit: Duration,
 }
 
@@ -41,22 +58,24 @@ impl Runner {
         let meta = case::read_meta(dir)?;
         let outputs = tempfile::tempdir()?;
         let file = |i: usize| outputs.path().join(format!("{i}.safetensors"));
-        let mut command = Command::new(&self.zml_run);
-        command.arg(dir.join(ARTIFACT)).args(["--device", &self.device]);
-        for (position, argument) in built.inputs.iter().enumerate() {
-            command.arg("--input").arg(format!("{position}={}", dir.join(format!("{argument}.safetensors")).display()));
-        }
-        for i in 0..meta.outputs.len() {
-            command.arg("--output").arg(format!("{i}={}", file(i).display()));
-        }
-        if let Some(detail) = child::run(&mut command, self.limit)?.failure() {
-            return Ok((Status::Failed, format!("run: {detail}")));
+        let mut first: Vec<Tensor> = vec![];
+        for turn in 0..self.repeat {
+            if let Some(detail) = self.once(dir, &built, meta.outputs.len(), &file)? {
+                return Ok((Status::Failed, format!("run: {detail}")));
+            }
+            let found = (0..meta.outputs.len()).map(|i| tensors::read_one(&file(i))).collect::<Result<Vec<_>>>()?;
+            if turn == 0 {
+                first = found;
+            } else if let Some(i) = (0..found.len()).find(|i| found[*i] != first[*i]) {
+                let key = &meta.outputs[i].key;
+                return Ok((Status::Failed, format!("run {} gives other bits of {key} than the first", turn + 1)));
+            }
         }
         let expected = tensors::read(&dir.join("expected.safetensors"))?;
         let mut wrong = Vec::new();
         for (i, o) in meta.outputs.iter().enumerate() {
-            let found = tensors::read_one(&file(i))?;
-            case::check_size(&o.key, o.dtype, &o.shape, &found)?;
+            let found = &first[i];
+            case::check_size(&o.key, o.dtype, &o.shape, found)?;
             let value = expected.get(&o.key).with_context(|| format!("no expected `{}`", o.key))?;
             ensure!(value.bytes.len() == found.bytes.len(), "`{}` is expected with another size", o.key);
             if !o.unchecked
@@ -70,5 +89,37 @@ impl Runner {
         }
         let note = meta.implementation_defined.map(|n| format!(" (implementation-defined: {n})")).unwrap_or_default();
         Ok((Status::Failed, format!("{}{note}", wrong.join("; "))))
+    }
+
+    /// Calls the artifact once; what went wrong, if anything did.
+    fn once(
+        &self,
+        dir: &Path,
+        built: &Built,
+        outputs: usize,
+        file: &dyn Fn(usize) -> PathBuf,
+    ) -> Result<Option<String>> {
+        let mut command = Command::new(&self.zml_run);
+        command.arg(dir.join(ARTIFACT)).args(["--device", &self.device]);
+        for (position, argument) in built.inputs.iter().enumerate() {
+            command.arg("--input").arg(format!("{position}={}", dir.join(format!("{argument}.safetensors")).display()));
+        }
+        for i in 0..outputs {
+            command.arg("--output").arg(format!("{i}={}", file(i).display()));
+        }
+        if !self.validate {
+            return Ok(child::run(&mut command, self.limit)?.failure());
+        }
+        // The layer's own settings file: its environment variables differ from release to release.
+        let folder = tempfile::tempdir()?;
+        let log = folder.path().join("log");
+        fs::write(folder.path().join("vk_layer_settings.txt"), validation(&log))?;
+        command.env("VK_INSTANCE_LAYERS", LAYER).env("VK_LAYER_SETTINGS_PATH", folder.path());
+        if let Some(detail) = child::run(&mut command, self.limit)?.failure() {
+            return Ok(Some(detail));
+        }
+        // Without the layer nothing would be said either: it writes the file when it starts.
+        let said = fs::read_to_string(&log).with_context(|| format!("{LAYER} did not start: is it installed?"))?;
+        Ok(said.lines().find(|l| l.contains("VUID") || l.contains("SYNC-")).map(|l| format!("validation: {l}")))
     }
 }
