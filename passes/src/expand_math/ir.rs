@@ -1,24 +1,29 @@
-//! The machine that writes an expansion as ops of arith, math and scf, on f32 or on vectors of it.
+//! The machine that writes an expansion as ops of arith, math and scf, on one format or on vectors of it.
 
-use super::machine::Machine;
+use super::{format::Format, machine::Machine};
 use crate::ir::{B, V};
 use melior::ir::{Type, ValueLike};
+use std::marker::PhantomData;
 
 /// Ops go where `b` inserts; values are vectors of `lanes`, or scalars.
-pub struct Ir<'c> {
+pub struct Ir<'c, R> {
     pub b: B<'c>,
     pub lanes: Option<i64>,
+    format: PhantomData<R>,
 }
 
-impl<'c> Ir<'c> {
+impl<'c, R: Format> Ir<'c, R> {
+    pub fn new(b: B<'c>, lanes: Option<i64>) -> Self {
+        Ir { b, lanes, format: PhantomData }
+    }
     fn of(&self, scalar: Type<'c>) -> Type<'c> {
         self.lanes.map_or(scalar, |n| self.b.vector(n, scalar))
     }
     fn float_type(&self) -> Type<'c> {
-        self.of(self.b.f32())
+        self.of(self.b.ty(&format!("f{}", R::WIDTH)))
     }
     fn int_type(&self) -> Type<'c> {
-        self.of(self.b.i(32))
+        self.of(self.b.i(R::WIDTH as u32))
     }
     fn splat(&self, scalar: &str, t: Type<'c>) -> V<'c> {
         let value = if self.lanes.is_some() { format!("dense<{scalar}> : {t}") } else { format!("{scalar} : {t}") };
@@ -26,17 +31,18 @@ impl<'c> Ir<'c> {
     }
 }
 
-impl<'c> Machine for Ir<'c> {
+impl<'c, R: Format> Machine for Ir<'c, R> {
+    type Real = R;
     type F = V<'c>;
     type I = V<'c>;
     type P = V<'c>;
 
     /// By its bits, which print and parse exactly.
-    fn f(&self, x: f32) -> V<'c> {
-        self.splat(&format!("0x{:08X}", x.to_bits()), self.float_type())
+    fn f(&self, x: R) -> V<'c> {
+        self.splat(&x.hex(), self.float_type())
     }
-    fn i(&self, x: u32) -> V<'c> {
-        self.splat(&(x as i32).to_string(), self.int_type())
+    fn i(&self, x: R::Bits) -> V<'c> {
+        self.splat(&R::signed(x).to_string(), self.int_type())
     }
     fn add(&self, a: V<'c>, b: V<'c>) -> V<'c> {
         self.b.addf(a, b)
@@ -160,7 +166,7 @@ impl<'c> Machine for Ir<'c> {
         assert!(self.lanes.is_none(), "lanes would need a count each");
         let to = self.b.op1("arith.index_cast", &[count], self.b.index(), &[]);
         self.b.for_loop(self.b.cidx(0), to, self.b.cidx(1), &[init], |b, _, carried| {
-            vec![step(&Ir { b: *b, lanes: None }, carried[0])]
+            vec![step(&Ir::new(*b, None), carried[0])]
         })[0]
     }
 }

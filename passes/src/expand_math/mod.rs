@@ -2,23 +2,26 @@
 //! do not depend on a vendor's library. docs/numerics.md has the accuracy of each.
 //!
 //! Before: `%y = math.exp %x : vector<4xf32>`. After: arith ops on vectors, and math ops of [`NATIVE`].
-//! f16 and bf16 are computed in f32 and rounded once, native ops among them. Predicates, integers and f64 keep native ops;
-//! of f64 there are no expansions yet, which is said by name. `arith.remf`, for which no target has an exact
-//! instruction, and `math.ipowi` are expanded too.
+//! f16 and bf16 are computed in f32 and rounded once, native ops among them; f64 is computed in f64. Predicates and integers
+//! keep native ops. `arith.remf`, for which no target has an exact instruction, and `math.ipowi` are expanded too.
 //!
 //! Invariants, checked by `verify`, of everything in a gpu.module:
 //! 1. math ops are of [`NATIVE`]
 //! 2. none of them is on f16 or bf16
 //! 3. there is no `arith.remf`
 
+mod double;
 pub mod error;
 pub mod exp;
+pub mod format;
+mod host;
 pub mod inverse;
 mod ir;
 pub mod log;
 pub mod machine;
 pub mod power;
 pub mod round;
+mod single;
 pub mod trig;
 
 use crate::{
@@ -26,6 +29,7 @@ use crate::{
     llvm::gpu_modules,
     pass::{Env, Pass, PassError},
 };
+use format::Format;
 use ir::Ir;
 use machine::Machine;
 use melior::{
@@ -142,19 +146,12 @@ fn expand<'c>(context: &'c Context, op: O<'c>) -> Result<(), PassError> {
     } else {
         let wide = operands(op).into_iter().map(|x| widen(&b, x)).collect::<Option<Vec<_>>>();
         let wide = wide.ok_or_else(|| unsupported(full, given))?;
-        let m = Ir { b, lanes: vector_len(given) };
-        let new = match (function, full) {
-            (Some(Function::Rem), _) => vec![by_lane(&m, &wide, |m, x| round::rem(m, x[0], x[1]))],
-            (Some(function), _) => vec![function.apply(&m, &wide)],
-            _ if native => vec![b.same(full, &wide)],
-            (_, "math.sincos") => vec![trig::sin(&m, wide[0]), trig::cos(&m, wide[0])],
-            (_, "math.isnan") => vec![m.is_nan(wide[0])],
-            (_, "math.isinf") => vec![round::is_inf(&m, wide[0])],
-            (_, "math.isfinite") => vec![round::is_finite(&m, wide[0])],
-            // A small f16 is a normal f32.
-            (_, "math.isnormal") if !is_half(elem(given)) => vec![round::is_normal(&m, wide[0])],
-            _ => return Err(unsupported(full, given)),
+        let new = if bits(elem(given)) == 64 {
+            write(&Ir::<f64>::new(b, vector_len(given)), full, &wide, elem(given))
+        } else {
+            write(&Ir::<f32>::new(b, vector_len(given)), full, &wide, elem(given))
         };
+        let new = new.ok_or_else(|| unsupported(full, given))?;
         new.into_iter().enumerate().map(|(i, v)| narrow(&b, v, result(op, i).r#type())).collect()
     };
     for (i, v) in new.into_iter().enumerate() {
@@ -164,13 +161,28 @@ fn expand<'c>(context: &'c Context, op: O<'c>) -> Result<(), PassError> {
     Ok(())
 }
 
-/// f32 of f32, f16 or bf16; none of other types.
+/// What `op` computes from `x`, whose elements were of type `given`.
+fn write<'c, R: Format>(m: &Ir<'c, R>, op: &str, x: &[V<'c>], given: Type<'c>) -> Option<Vec<V<'c>>> {
+    Some(match (Function::of(op), op) {
+        (Some(Function::Rem), _) => vec![by_lane(m, x, |m, x| round::rem(m, x[0], x[1]))],
+        (Some(function), _) => vec![function.apply(m, x)],
+        _ if op.strip_prefix("math.").is_some_and(|n| NATIVE.contains(&n)) => vec![m.b.same(op, x)],
+        (_, "math.sincos") => vec![trig::sin(m, x[0]), trig::cos(m, x[0])],
+        (_, "math.isnan") => vec![m.is_nan(x[0])],
+        (_, "math.isinf") => vec![round::is_inf(m, x[0])],
+        (_, "math.isfinite") => vec![round::is_finite(m, x[0])],
+        // A small f16 is a normal f32.
+        (_, "math.isnormal") if !is_half(given) => vec![round::is_normal(m, x[0])],
+        _ => return None,
+    })
+}
+/// f32 of f16 or bf16; f32 and f64 as they are; none of other types.
 fn widen<'c>(b: &B<'c>, x: V<'c>) -> Option<V<'c>> {
     let t = x.r#type();
     let wide = vector_len(t).map_or(b.f32(), |n| b.vector(n, b.f32()));
     match elem(t) {
         e if is_half(e) => Some(b.op1("arith.extf", &[x], wide, &[])),
-        e if e == b.f32() => Some(x),
+        e if e == b.f32() || bits(e) == 64 => Some(x),
         _ => None,
     }
 }
@@ -178,9 +190,9 @@ fn narrow<'c>(b: &B<'c>, x: V<'c>, to: Type<'c>) -> V<'c> {
     if x.r#type() == to { x } else { b.op1("arith.truncf", &[x], to, &[]) }
 }
 /// `f` of scalars, lane by lane: for what holds a loop.
-fn by_lane<'c>(m: &Ir<'c>, x: &[V<'c>], f: impl Fn(&Ir<'c>, &[V<'c>]) -> V<'c>) -> V<'c> {
+fn by_lane<'c, R: Format>(m: &Ir<'c, R>, x: &[V<'c>], f: impl Fn(&Ir<'c, R>, &[V<'c>]) -> V<'c>) -> V<'c> {
     let Some(lanes) = m.lanes else { return f(m, x) };
-    let scalar = Ir { b: m.b, lanes: None };
+    let scalar = Ir::new(m.b, None);
     let each: Vec<V> = (0..lanes)
         .map(|i| {
             let at = [("static_position", m.b.i64s(&[i]))];
@@ -194,6 +206,6 @@ fn by_lane<'c>(m: &Ir<'c>, x: &[V<'c>], f: impl Fn(&Ir<'c>, &[V<'c>]) -> V<'c>) 
 fn unsupported(op: &str, t: Type) -> PassError {
     PassError::Unsupported {
         what: format!("{op} on {t}"),
-        hint: "zmlc has expansions for f32, and for f16 and bf16 through f32".into(),
+        hint: "zmlc has expansions for f64 and f32, and for f16 and bf16 through f32".into(),
     }
 }
