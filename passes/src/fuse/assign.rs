@@ -62,14 +62,15 @@ fn cone(f: &Grouper, node: Node) -> Cone {
 
 fn map(f: &mut Grouper, node: Node) {
     trim(f, node);
-    let under = cone(f, node);
+    let under = f.under(node);
     let view = f.view;
     let reads = view.nodes[node].reads.iter().filter_map(|v| view.values[*v].def).filter(|d| f.free(*d));
     f.cost[node] = reads.fold(view.nodes[node].cost, |sum, d| sum.saturating_add(f.cost[d]));
     let wanted = f.is_wanted(node);
     // A copy or a broadcast is nothing to keep a group open for.
     if view.nodes[node].cost > 0 || wanted {
-        for g in f.need(&under).into_iter().rev().filter(|g| f.groups[*g].hero != Hero::Host).collect::<Vec<_>>() {
+        for g in f.need(&under.inputs).into_iter().rev().filter(|g| f.groups[*g].hero != Hero::Host).collect::<Vec<_>>()
+        {
             match f.may_join(node, g) {
                 Ok(c) if c.reads_group => {
                     settle(f, node, Some(g));
@@ -114,7 +115,7 @@ fn reduce(f: &mut Grouper, node: Node) {
     trim(f, node);
     settle(f, node, None);
     let under = cone(f, node);
-    let need = f.need(&under);
+    let need = f.need(&under.inputs);
     let mut candidates: Vec<usize> = need.iter().rev().copied().filter(|g| f.groups[*g].hero == Hero::Reduce).collect();
     let recent = (0..f.groups.len()).rev().filter(|g| f.groups[*g].hero != Hero::Host).take(SIBLINGS);
     for g in recent.filter(|g| f.groups[*g].hero == Hero::Reduce && !need.contains(g)) {
@@ -173,6 +174,10 @@ fn cone_without_operand(f: &Grouper, node: Node) -> Cone {
 /// Puts free ops under `node` into memory until its own kernel is small enough in code and buffers.
 fn trim(f: &mut Grouper, node: Node) {
     loop {
+        let below = f.under(node);
+        if below.plain && below.free.len() <= MOST_VISITS && below.inputs.len() < f.budget {
+            return;
+        }
         let under = cone(f, node);
         if under.visits <= MOST_VISITS && under.inputs.len() < f.budget {
             return;
@@ -223,6 +228,7 @@ fn release(f: &mut Grouper) {
         for x in f.groups[g].members.clone().into_iter().rev() {
             if may_leave(f, x, g) {
                 f.group_of[x] = None;
+                f.forget(x);
                 f.groups[g].members.retain(|m| *m != x);
                 let label = f.view.nodes[x].label;
                 f.groups[g].stops.insert(format!("{label} is computed again where it is read"));

@@ -6,7 +6,10 @@ use super::{
     view::{Kind, Node, Val, View},
 };
 use crate::ir::{ValueLike, is_tensor};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashSet},
+    rc::Rc,
+};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hero {
@@ -75,6 +78,16 @@ impl std::fmt::Display for Stop {
 /// Elements that a single row may write after its reductions.
 const LONGEST_TAIL: i64 = 1 << 16;
 
+/// What a free op, or one that is about to be grouped, computes anew and reads from memory, whatever the indices.
+#[derive(Default)]
+pub struct Under {
+    /// Free elementwise ops below it, in program order.
+    pub free: Vec<Node>,
+    pub inputs: BTreeSet<Val>,
+    /// Whether all of them are read at the element's own index, so that each is computed once.
+    pub plain: bool,
+}
+
 pub struct Grouper<'v, 'c> {
     pub view: &'v View<'c>,
     pub groups: Vec<Group>,
@@ -86,6 +99,8 @@ pub struct Grouper<'v, 'c> {
     /// Operations for one element of an op with everything free under it.
     pub cost: Vec<u64>,
     pub budget: usize,
+    /// As far as it is known.
+    under: Vec<Option<Rc<Under>>>,
 }
 
 impl<'v, 'c> Grouper<'v, 'c> {
@@ -107,6 +122,48 @@ impl<'v, 'c> Grouper<'v, 'c> {
             evaluations: vec![0; count],
             cost: vec![0; count],
             budget,
+            under: vec![None; count],
+        }
+    }
+    pub fn under(&mut self, node: Node) -> Rc<Under> {
+        let mut next = vec![node];
+        while let Some(n) = next.last().copied() {
+            let below = self.view.nodes[n].reads.iter().filter_map(|v| self.view.values[*v].def);
+            let below: Vec<Node> = below.filter(|d| self.view.nodes[*d].kind == Kind::Map && self.free(*d)).collect();
+            let open: Vec<Node> = below.iter().copied().filter(|d| self.under[*d].is_none()).collect();
+            if open.is_empty() {
+                next.pop();
+                self.under[n] = Some(Rc::new(self.union(n, &below)));
+            }
+            next.extend(open);
+        }
+        self.under[node].clone().expect("just computed")
+    }
+    fn union(&self, node: Node, below: &[Node]) -> Under {
+        let mut all = Under { plain: self.view.is_plain(node), ..Under::default() };
+        for v in &self.view.nodes[node].reads {
+            if self.view.values[*v].def.is_none_or(|d| !self.free(d)) {
+                all.inputs.insert(*v);
+            }
+        }
+        for d in below {
+            let u = self.under[*d].as_ref().expect("computed before its readers");
+            all.inputs.extend(&u.inputs);
+            all.plain &= u.plain;
+            all.free.extend(&u.free);
+            all.free.push(*d);
+        }
+        all.free.sort_unstable();
+        all.free.dedup();
+        all
+    }
+    /// `node` is no longer what it was to its readers.
+    pub fn forget(&mut self, node: Node) {
+        let mut next = vec![node];
+        while let Some(n) = next.pop() {
+            let results = self.view.nodes[n].results.iter();
+            let readers = results.flat_map(|v| self.view.values[*v].readers.iter().copied());
+            next.extend(readers.filter(|r| self.under[*r].take().is_some()));
         }
     }
     pub fn is_wanted(&self, node: Node) -> bool {
@@ -209,9 +266,9 @@ impl<'v, 'c> Grouper<'v, 'c> {
             }
         }
     }
-    /// The groups that write what a cone reads.
-    pub fn need(&self, cone: &Cone) -> BTreeSet<usize> {
-        cone.inputs.iter().filter_map(|v| self.writer(*v)).collect()
+    /// The groups that write what is read.
+    pub fn need(&self, inputs: &BTreeSet<Val>) -> BTreeSet<usize> {
+        inputs.iter().filter_map(|v| self.writer(*v)).collect()
     }
     /// Whether `from` depends on `to`, directly or not. Only direct dependencies are kept: a group may gain one after
     /// others came to depend on it.
@@ -252,7 +309,7 @@ impl<'v, 'c> Grouper<'v, 'c> {
             return Err(Stop::Serial);
         }
         let cone = self.cone(node, Some(g), group.rows)?;
-        if self.need(&cone).iter().any(|p| *p != g && self.reaches(*p, g)) {
+        if self.need(&cone.inputs).iter().any(|p| *p != g && self.reaches(*p, g)) {
             return Err(Stop::Cycle);
         }
         if self.buffers(g, &cone) > self.budget {
@@ -277,7 +334,8 @@ impl<'v, 'c> Grouper<'v, 'c> {
     pub fn join(&mut self, node: Node, g: usize, cone: &Cone) {
         let was_free = self.free(node);
         self.group_of[node] = Some(g);
-        let need = self.need(cone);
+        self.forget(node);
+        let need = self.need(&cone.inputs);
         let group = &mut self.groups[g];
         group.members.push(node);
         group.members.sort_unstable();
@@ -310,7 +368,7 @@ impl<'v, 'c> Grouper<'v, 'c> {
                 all.clones.extend(&c.clones);
             }
         }
-        let need = self.need(&all);
+        let need = self.need(&all.inputs);
         let group = &mut self.groups[g];
         (group.inputs, group.clones) = (all.inputs, all.clones);
         group.deps = need.into_iter().filter(|p| *p != g).collect();

@@ -16,20 +16,15 @@ pub enum Item {
 
 /// Groups whose results something needs, with the values that they write.
 pub fn live(f: &Grouper) -> BTreeMap<usize, Vec<Val>> {
-    let mut needed: BTreeSet<Val> = BTreeSet::new();
-    for n in f.view.nodes.iter().filter(|n| n.kind == Kind::Host) {
-        needed.extend(&n.reads);
-    }
-    let mut found = BTreeSet::new();
-    loop {
-        let writers = needed.iter().filter_map(|v| f.writer(*v)).filter(|g| f.groups[*g].hero != Hero::Host);
-        let more: Vec<usize> = writers.filter(|g| !found.contains(g)).collect();
-        if more.is_empty() {
-            break;
-        }
-        for g in more {
-            found.insert(g);
-            needed.extend(&f.groups[g].inputs);
+    let hosts = f.view.nodes.iter().filter(|n| n.kind == Kind::Host);
+    let mut next: Vec<Val> = hosts.flat_map(|n| n.reads.iter().copied()).collect();
+    let (mut needed, mut found) = (BTreeSet::new(), BTreeSet::new());
+    while let Some(v) = next.pop() {
+        if needed.insert(v)
+            && let Some(g) = f.writer(v).filter(|g| f.groups[*g].hero != Hero::Host)
+            && found.insert(g)
+        {
+            next.extend(&f.groups[g].inputs);
         }
     }
     let results = |g: &usize| {

@@ -233,6 +233,16 @@ impl<'c> View<'c> {
             }
         }
     }
+    /// Whether an op reads everything at its own index.
+    pub fn is_plain(&self, node: Node) -> bool {
+        match &self.nodes[node].form {
+            Form::Loops { reduces, operands, captured, .. } => {
+                let own = |m: &[Coordinate]| m.iter().enumerate().all(|(i, c)| *c == Coordinate::Loop(i));
+                captured.is_empty() && !reduces.contains(&true) && operands.iter().all(|(_, m)| own(m))
+            }
+            _ => false,
+        }
+    }
     /// Elements that one result of a heavy op is reduced from.
     pub fn turns(&self, node: Node) -> i64 {
         match &self.nodes[node].form {
