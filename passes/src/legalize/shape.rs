@@ -109,8 +109,12 @@ pub(super) fn interleave<'c>(b: &B<'c>, re: V<'c>, im: V<'c>) -> V<'c> {
         b.select(first, a[0], a[1])
     })
 }
-/// tensor.extract_slice with static offsets, sizes and strides.
+/// tensor.extract_slice with static offsets, sizes and strides; one without elements is a constant.
 pub(super) fn slice_static<'c>(b: &B<'c>, x: V<'c>, starts: &[i64], sizes: &[i64], strides: &[i64]) -> V<'c> {
+    if sizes.contains(&0) {
+        let t = b.tensor(sizes, elem(x.r#type()));
+        return b.constant(b.attr(&format!("dense<> : {t}")), t);
+    }
     let attrs = [
         ("static_offsets", b.i64s(starts)),
         ("static_sizes", b.i64s(sizes)),

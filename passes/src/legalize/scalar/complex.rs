@@ -41,9 +41,15 @@ impl<'c> Real<'_, 'c> {
     }
     pub fn complex_exp(&self, x: C<'c>) -> C<'c> {
         let (s, c) = (self.math("sin", x.1), self.math("cos", x.1));
-        // In two factors, so that exp does not overflow before the product does.
-        let half = self.math("exp", self.scale(x.0, 0.5));
-        let part = |f: V<'c>| self.mul(self.mul(half, f), half);
+        // In two factors, the second constant, so that neither overflows before the product does.
+        let far = if self.double() { 512.0 } else { 64.0 };
+        let (above, below) = (self.b.cmpf("oge", x.0, self.c(far)), self.b.cmpf("ole", x.0, self.c(-far)));
+        let pick = |up: f64, down: f64, none: f64| {
+            self.select(above, self.c(up), self.select(below, self.c(down), self.c(none)))
+        };
+        let e = self.math("exp", self.sub(x.0, pick(far, -far, 0.0)));
+        let rest = pick(far.exp(), (-far).exp(), 1.0);
+        let part = |f: V<'c>| self.mul(self.mul(e, f), rest);
         let real = self.eq(x.1, 0.0);
         (self.select(real, self.math("exp", x.0), part(c)), self.select(real, x.1, part(s)))
     }
@@ -52,8 +58,7 @@ impl<'c> Real<'_, 'c> {
         let (p, q) = (self.abs(x.0), self.abs(x.1));
         let (a, b) = (self.max(p, q), self.min(p, q));
         // Near the unit circle the logarithm is small: by its distance.
-        let product = self.mul(self.plus(a, -1.0), self.plus(a, 1.0));
-        let near = self.scale(self.math("log1p", self.add(product, self.mul(b, b))), 0.5);
+        let near = self.scale(self.math("log1p", self.square_sum_less_one(a, b)), 0.5);
         let r = self.select(self.eq(a, 0.0), self.c(0.0), self.div(b, a));
         let far = self.add(self.math("log", a), self.scale(self.math("log1p", self.mul(r, r)), 0.5));
         let close = self.and(self.b.cmpf("oge", a, self.c(0.5)), self.lt(a, 3.0));
@@ -73,7 +78,7 @@ impl<'c> Real<'_, 'c> {
         let (p, q) = (self.mul(x.0, by), self.mul(x.1, by));
         let (a, h) = (self.abs(p), self.hypot(p, q));
         let root = self.sqrt(self.scale(self.add(a, h), 0.5));
-        let (t, other) = (self.mul(root, back), self.mul(self.div(self.scale(q, 0.5), root), back));
+        let (t, other) = (self.mul(root, back), self.mul(self.scale(self.div(q, root), 0.5), back));
         let right = self.b.cmpf("oge", x.0, self.c(0.0));
         let re = self.select(right, t, self.abs(other));
         let im = self.select(right, other, self.copysign(t, x.1));
@@ -141,11 +146,15 @@ pub(super) fn unary<'c>(b: &B<'c>, op: UnaryOp, d: DType, x: &Val<'c>) -> Result
         }
         UnaryOp::Log => m.complex_log(z),
         UnaryOp::LogPlusOne => {
-            // |1 + x|^2 - 1 = re (2 + re) + im^2
-            let small = m.add(m.mul(re, m.plus(re, 2.0)), m.mul(im, im));
+            // |1 + x|^2 - 1 = re (2 + re) + im^2, by parts where the sum is not near -1.
+            let ((p, p_rest), (q, q_rest)) = (m.two_square(re), m.two_square(im));
+            let (s, s_rest) = m.two_sum(m.scale(re, 2.0), p);
+            let (s, rest) = m.two_sum(s, q);
+            let small = m.add(s, m.add(m.add(rest, s_rest), m.add(p_rest, q_rest)));
+            let within = m.and(m.lt(m.abs(re), 2.0), m.lt(m.abs(im), 2.0));
+            let near = m.and(within, m.gt(small, -0.5));
             let small = m.scale(m.math("log1p", small), 0.5);
-            let (one_more, near) = (m.plus(re, 1.0), m.and(m.lt(m.abs(re), 0.5), m.lt(m.abs(im), 0.5)));
-            let (far, angle) = m.complex_log((one_more, im));
+            let (far, angle) = m.complex_log((m.plus(re, 1.0), im));
             (m.select(near, small, far), angle)
         }
         UnaryOp::Sqrt => m.complex_sqrt(z),
@@ -213,7 +222,8 @@ pub(super) fn chlo<'c>(b: &B<'c>, name: &str, d: DType, x: &Val<'c>) -> Result<V
         // The difference of squares as a product keeps its digits.
         "square" => {
             let difference = m.mul(m.sub(z.0, z.1), m.add(z.0, z.1));
-            let equal = b.cmpf("oeq", m.abs(z.0), m.abs(z.1));
+            let size = m.abs(z.0);
+            let equal = m.and(b.cmpf("oeq", size, m.abs(z.1)), m.lt(size, f64::INFINITY));
             (m.select(equal, m.c(0.0), difference), m.scale(m.mul(z.0, z.1), 2.0))
         }
         "conj" => (z.0, m.neg(z.1)),

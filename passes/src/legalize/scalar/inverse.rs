@@ -52,11 +52,17 @@ pub(super) fn atanh<'c>(m: Real<'_, 'c>, z: C<'c>) -> C<'c> {
     let below = m.sub(m.c(1.0), x);
     let d = m.add(m.mul(below, below), m.mul(y, y));
     let re = m.scale(m.math("log1p", m.div(m.scale(x, 4.0), d)), 0.25);
-    let im = m.scale(m.atan2(m.scale(y, 2.0), m.sub(m.mul(below, m.plus(x, 1.0)), m.mul(y, y))), 0.5);
+    // Next to 1 the square of the distance is too small; the logarithm of the distance is not.
+    let (limit, near) = if m.double() { (1e140, 1e-280) } else { (1e15, 1e-30) };
+    let close = m.scale(m.neg(m.math("log", m.scale(m.hypot(below, y), 0.5))), 0.5);
+    let re = m.select(m.lt(d, near), close, re);
+    let im = m.scale(m.atan2(m.scale(y, 2.0), m.neg(m.square_sum_less_one(x, y))), 0.5);
     // Far out: x / |z|^2 and a right angle.
-    let h = m.hypot(x, y);
-    let far = m.gt(h, 1e8);
-    let far_re = m.select(m.is_inf(h), m.c(0.0), m.div(m.div(x, h), h));
+    let (large, small) = (m.max(x, y), m.min(x, y));
+    let far = m.gt(large, limit);
+    let r = m.div(small, large);
+    let size = m.div(m.div(m.div(x, large), m.plus(m.mul(r, r), 1.0)), large);
+    let far_re = m.select(m.is_inf(large), m.c(0.0), size);
     let (re, im) = (m.select(far, far_re, re), m.select(far, m.c(std::f64::consts::FRAC_PI_2), im));
     (m.copysign(re, z.0), m.copysign(im, z.1))
 }

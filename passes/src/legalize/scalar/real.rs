@@ -1,6 +1,6 @@
 //! Arithmetic on floats of one type with short names, for formulas of more than a line.
 
-use crate::ir::{B, V};
+use crate::ir::{B, V, bits};
 use melior::ir::Type;
 
 #[derive(Clone, Copy)]
@@ -87,13 +87,48 @@ impl<'c> Real<'_, 'c> {
         let (first, rest) = coefficients.split_first().expect("a polynomial has coefficients");
         rest.iter().fold(self.c(*first), |p, c| self.plus(self.mul(p, x), *c))
     }
-    /// sqrt(x^2 + y^2) without overflow; infinite if either is.
+    pub fn double(&self) -> bool {
+        bits(self.t) == 64
+    }
+    /// x + y and what rounding took from it.
+    pub fn two_sum(&self, x: V<'c>, y: V<'c>) -> (V<'c>, V<'c>) {
+        let s = self.add(x, y);
+        let part = self.sub(s, x);
+        (s, self.add(self.sub(x, self.sub(s, part)), self.sub(y, part)))
+    }
+    /// x^2 and what rounding took from it, by halves of the mantissa; x is far from overflow.
+    pub fn two_square(&self, x: V<'c>) -> (V<'c>, V<'c>) {
+        let spread = self.scale(x, if self.double() { 134_217_729.0 } else { 4097.0 });
+        let high = self.sub(spread, self.sub(spread, x));
+        let low = self.sub(x, high);
+        let p = self.mul(x, x);
+        let rest = self.add(self.sub(self.mul(high, high), p), self.scale(self.mul(high, low), 2.0));
+        (p, self.add(rest, self.mul(low, low)))
+    }
+    /// x^2 + y^2 - 1, good to the last place also where most of it cancels.
+    pub fn square_sum_less_one(&self, x: V<'c>, y: V<'c>) -> V<'c> {
+        let ((p, p_rest), (q, q_rest)) = (self.two_square(x), self.two_square(y));
+        let (s, s_rest) = self.two_sum(p, q);
+        let (d, d_rest) = self.two_sum(s, self.c(-1.0));
+        self.add(d, self.add(self.add(d_rest, s_rest), self.add(p_rest, q_rest)))
+    }
+    /// sqrt(x^2 + y^2), rounded once, without overflow; infinite if either is.
     pub fn hypot(&self, x: V<'c>, y: V<'c>) -> V<'c> {
         let (x, y) = (self.abs(x), self.abs(y));
-        let (a, b) = (self.max(x, y), self.min(x, y));
-        let r = self.div(b, a);
-        let h = self.mul(a, self.sqrt(self.plus(self.mul(r, r), 1.0)));
-        let h = self.select(self.eq(a, 0.0), a, h);
+        let size = self.max(x, y);
+        let limits = if self.double() { [-400, 600, 500, -540] } else { [-30, 90, 60, -70] };
+        let [small, up, large, down] = limits.map(|e| 2f64.powi(e));
+        let (tiny, huge) = (self.lt(size, small), self.gt(size, large));
+        let pick = |t: f64, h: f64| self.select(tiny, self.c(t), self.select(huge, self.c(h), self.c(1.0)));
+        let (by, back) = (pick(up, down), pick(1.0 / up, 1.0 / down));
+        let ((p, p_rest), (q, q_rest)) = (self.two_square(self.mul(x, by)), self.two_square(self.mul(y, by)));
+        let (s, s_rest) = self.two_sum(p, q);
+        let rest = self.add(s_rest, self.add(p_rest, q_rest));
+        let h = self.sqrt(s);
+        let (again, again_rest) = self.two_square(h);
+        let off = self.add(self.sub(self.sub(s, again), again_rest), rest);
+        let h = self.mul(self.add(h, self.div(self.scale(off, 0.5), h)), back);
+        let h = self.select(self.eq(size, 0.0), size, h);
         let infinite = self.or(self.eq(x, f64::INFINITY), self.eq(y, f64::INFINITY));
         self.select(infinite, self.c(f64::INFINITY), h)
     }
