@@ -1,5 +1,7 @@
 //! Spells out what later stages do not know, on static programs: quantized arithmetic as floats with explicit scales, as the
-//! specification's section "Quantization computations" says, and chlo's broadcasting ops.
+//! specification's section "Quantization computations" says, chlo's broadcasting ops, and `rng`.
+
+mod random;
 
 use crate::{
     build::ints_of,
@@ -8,7 +10,7 @@ use crate::{
     raw::BINARY,
     text::full_range,
     tree::{
-        Attr, BinaryOp, Block, CompareType, Direction, Func, Literal, Loc, Op, OpKind, Program, Quant, Span,
+        Attr, BinaryOp, Block, CompareType, DType, Direction, Func, Literal, Loc, Op, OpKind, Program, Quant, Span,
         TensorType, Type, UnaryOp, Value, ValueId,
     },
     unbuild,
@@ -17,10 +19,12 @@ use crate::{
 /// Rewrites every function. Afterwards no type is quantized. Fails on regions over quantized elements.
 pub(crate) fn spell_out(p: &mut Program) -> Vec<Diagnostic> {
     let mut errors = vec![];
+    let mut random = 0;
     for f in &mut p.funcs {
         let mut body = std::mem::take(&mut f.body);
-        let mut s = Spell { f, errors: &mut errors };
+        let mut s = Spell { f, errors: &mut errors, random };
         s.block(&mut body);
+        random = s.random;
         f.body = body;
         for v in &mut f.values {
             plain(&mut v.ty);
@@ -42,6 +46,8 @@ fn plain(t: &mut Type) {
 struct Spell<'a> {
     f: &'a mut Func,
     errors: &'a mut Vec<Diagnostic>,
+    /// `rng` ops so far.
+    random: u64,
 }
 
 /// Ops before and after the one that is spelled out, and where that stands.
@@ -128,6 +134,10 @@ impl Spell<'_> {
         let touched = op.operands.iter().chain(&op.results).any(|v| self.quant(*v).is_some());
         if let OpKind::Constant(l) = &mut op.kind {
             l.ty.quant = None;
+        }
+        if let OpKind::Rng { distribution } = &op.kind {
+            let normal = distribution == "NORMAL";
+            return self.rng(normal, &op, ops);
         }
         if let OpKind::Chlo(name) = &op.kind
             && !touched
@@ -267,9 +277,7 @@ mod tests {
     use crate::{
         Source,
         interp::{Tensor, eval},
-        read,
-        tree::DType,
-        verify,
+        read, verify,
     };
 
     fn both(text: &str, args: &[Tensor]) {
@@ -314,5 +322,41 @@ mod tests {
              }",
             &[x],
         );
+    }
+
+    #[test]
+    fn random_numbers_have_their_range_and_moments() {
+        let text = "func.func @main() -> (tensor<1000xf32>, tensor<1000xf64>, tensor<1000xi8>, tensor<1000xbf16>) {
+               %n = stablehlo.constant dense<1000> : tensor<1xi64>
+               %a = stablehlo.constant dense<-2.0> : tensor<f32>
+               %b = stablehlo.constant dense<3.0> : tensor<f32>
+               %u = stablehlo.rng %a, %b, %n, distribution = UNIFORM : (tensor<f32>, tensor<f32>, tensor<1xi64>) -> tensor<1000xf32>
+               %mean = stablehlo.constant dense<1.0> : tensor<f64>
+               %width = stablehlo.constant dense<2.0> : tensor<f64>
+               %g = stablehlo.rng %mean, %width, %n, distribution = NORMAL : (tensor<f64>, tensor<f64>, tensor<1xi64>) -> tensor<1000xf64>
+               %low = stablehlo.constant dense<-100> : tensor<i8>
+               %high = stablehlo.constant dense<100> : tensor<i8>
+               %i = stablehlo.rng %low, %high, %n, distribution = UNIFORM : (tensor<i8>, tensor<i8>, tensor<1xi64>) -> tensor<1000xi8>
+               %zero = stablehlo.constant dense<0.0> : tensor<bf16>
+               %one = stablehlo.constant dense<1.0> : tensor<bf16>
+               %h = stablehlo.rng %zero, %one, %n, distribution = UNIFORM : (tensor<bf16>, tensor<bf16>, tensor<1xi64>) -> tensor<1000xbf16>
+               return %u, %g, %i, %h : tensor<1000xf32>, tensor<1000xf64>, tensor<1000xi8>, tensor<1000xbf16>
+             }";
+        let mut p = read(Source::new("t.mlir", text)).unwrap_or_else(|e| panic!("{e}"));
+        assert!(spell_out(&mut p).is_empty());
+        assert!(verify(&p).is_empty(), "{:?}", verify(&p));
+        let results = eval(&p, "main", vec![]).unwrap();
+        let floats: Vec<f32> = results[0].bytes.chunks(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect();
+        assert!(floats.iter().all(|x| (-2.0..3.0).contains(x)));
+        let mean = floats.iter().sum::<f32>() / 1000.0;
+        assert!((mean - 0.5).abs() < 0.2, "{mean}");
+        let normal: Vec<f64> = results[1].bytes.chunks(8).map(|b| f64::from_le_bytes(b.try_into().unwrap())).collect();
+        let mean = normal.iter().sum::<f64>() / 1000.0;
+        let variance = normal.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / 1000.0;
+        assert!((mean - 1.0).abs() < 0.3 && (variance - 4.0).abs() < 0.6, "{mean} {variance}");
+        let bytes: std::collections::BTreeSet<i8> = results[2].bytes.iter().map(|b| *b as i8).collect();
+        assert!(bytes.iter().all(|x| (-100..100).contains(x)) && bytes.len() > 180);
+        // 1.0 in bf16 would be 0x3f80.
+        assert!(results[3].bytes.chunks(2).all(|b| u16::from_le_bytes([b[0], b[1]]) < 0x3f80));
     }
 }
