@@ -74,7 +74,8 @@ impl<'c> Real<'_, 'c> {
         let size = self.max(self.abs(x.0), self.abs(x.1));
         let (huge, tiny) = (self.gt(size, most), self.lt(size, least));
         let pick = |h: f64, t: f64| self.select(huge, self.c(h), self.select(tiny, self.c(t), self.c(1.0)));
-        let (by, back) = (pick(2f64.powi(-4), 2f64.powi(48)), pick(4.0, 2f64.powi(-24)));
+        let up = if self.double() { 100 } else { 24 };
+        let (by, back) = (pick(2f64.powi(-4), 2f64.powi(2 * up)), pick(4.0, 2f64.powi(-up)));
         let (p, q) = (self.mul(x.0, by), self.mul(x.1, by));
         let (a, h) = (self.abs(p), self.hypot(p, q));
         let root = self.sqrt(self.scale(self.add(a, h), 0.5));
