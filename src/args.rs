@@ -34,6 +34,9 @@ pub enum Command {
     /// Run an artifact. The same options as zml-run, which needs no compiler.
     #[command(disable_help_flag = true)]
     Run(Passthrough),
+    /// Time calls of an artifact, and each of its kernels. The same as zml-run bench.
+    #[command(disable_help_flag = true)]
+    Bench(Passthrough),
     /// Find the first kernel, element and source op at which an artifact computes something wrong.
     Bisect(Bisect),
     /// Show what an artifact holds: entries, sizes, kernels, buffers, targets.

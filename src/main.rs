@@ -56,6 +56,7 @@ fn run(cli: Cli) -> ExitCode {
         Command::Convert(a) => commands::convert::run(&a, printer),
         Command::Build(a) => commands::build::run(&a, printer),
         Command::Run(a) => return commands::run::run(&a, printer),
+        Command::Bench(a) => return commands::bench::run(&a, printer),
         Command::Bisect(a) => commands::bisect::run(&a, printer),
         Command::Inspect(a) => commands::inspect::run(&a, printer),
         Command::InspectIr(a) => commands::inspect_ir::run(&a, printer),

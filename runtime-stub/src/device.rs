@@ -104,6 +104,8 @@ pub struct DeviceInfo {
     pub driver: String,
     /// Of the device's own memory, in bytes.
     pub memory: u64,
+    /// Bytes a second that its memory can move at most, where the driver says.
+    pub bandwidth: Option<u64>,
 }
 impl fmt::Display for DeviceInfo {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {

@@ -29,6 +29,9 @@ pub enum Error {
     /// The device stopped working, by a fault of a kernel or by itself. Nothing on it can be used any more.
     #[error("{device} was lost in {call}: {code}; the device or its driver failed, or a kernel ran too long")]
     DeviceLost { device: String, call: &'static str, code: String },
+    /// A call took longer than the session allows. The device may still be at it.
+    #[error("{device} did not finish within the deadline")]
+    Deadline { device: String },
     /// A call into a driver failed.
     #[error("{device}: {call} failed: {code}{}", detail(.log))]
     Driver { device: String, call: &'static str, code: String, log: String },
@@ -57,6 +60,7 @@ impl Error {
             Error::Unsupported { .. } => "unsupported",
             Error::OutOfMemory { .. } => "out-of-memory",
             Error::DeviceLost { .. } => "device-lost",
+            Error::Deadline { .. } => "deadline",
             Error::Driver { .. } => "driver",
             Error::Bug(_) => "bug",
         }

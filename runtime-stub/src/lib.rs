@@ -49,6 +49,7 @@ mod model;
 mod moves;
 mod session;
 pub mod tensor;
+mod timing;
 mod weights;
 
 pub use choose::{by_shapes, find_entry, specialisations};
@@ -57,5 +58,6 @@ pub use device::{Backend, Device, DeviceInfo, DeviceKind, DeviceRequest};
 pub use error::{Error, Result};
 pub use model::{Model, find_tensor};
 pub use session::Session;
+pub use timing::{StepTime, Work};
 pub use weights::WeightPlaces;
 pub use zml_format::{self as format, Artifact, ArtifactError};

@@ -9,8 +9,13 @@ use crate::{
     model::{Loaded, Model},
     moves::{self, Outcome},
     tensor::type_text,
+    timing::StepTime,
 };
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 use zml_format::{Argument, Buffer, BufferKind, EntryResult};
 
 /// Several sessions of one model, also on several threads, do not see each other's state.
@@ -23,6 +28,10 @@ pub struct Session {
     entries: Vec<Option<Ready>>,
     state: Vec<Region>,
     arena: Region,
+    deadline: Option<Duration>,
+    timed: bool,
+    /// A call failed: the device may still be at it, or be lost.
+    broken: bool,
     tally: Arc<Tally>,
     memory: Owned,
     model: Arc<Loaded>,
@@ -39,6 +48,15 @@ struct Ready {
 impl Session {
     /// Allocates state, as zeros, and scratch memory for every entry.
     pub fn new(model: &Model) -> Result<Session> {
+        Session::of(model, false)
+    }
+
+    /// A session that reads the device's clock around each step: slower, for [`Session::times`].
+    pub fn timed(model: &Model) -> Result<Session> {
+        Session::of(model, true)
+    }
+
+    fn of(model: &Model, timed: bool) -> Result<Session> {
         let model = model.0.clone();
         let driver = &model.device.driver;
         let tally = Arc::<Tally>::default();
@@ -48,7 +66,7 @@ impl Session {
         let arena = model.profile().programs.iter().map(|p| p.arena_bytes).max().unwrap_or(0);
         let arena = memory.pack(&[arena], "the arena", &tally)?[0];
         let entries = model.manifest.entries.iter().map(|_| None).collect();
-        let mut session = Session { entries, state, arena, tally, memory, model };
+        let mut session = Session { entries, state, arena, deadline: None, timed, broken: false, tally, memory, model };
         session.reset()?;
         Ok(session)
     }
@@ -56,6 +74,12 @@ impl Session {
     /// Sets every state to zeros.
     pub fn reset(&mut self) -> Result<()> {
         self.state.iter().try_for_each(|r| self.model.device.driver.clear(*r))
+    }
+
+    /// Calls that take longer end with [`Error::Deadline`]. Dropping the session afterwards waits for the device; a program
+    /// that does not want to has to end.
+    pub fn set_deadline(&mut self, deadline: Option<Duration>) {
+        self.deadline = deadline;
     }
 
     /// Supplies input `i` (as [`Entry::inputs`] counts) of an entry, for the next call and, unless it is donated, all
@@ -78,7 +102,19 @@ impl Session {
     }
 
     /// Runs an entry to its end.
+    ///
+    /// After an error of the device the session is of no further use; a new one is, and after [`Error::DeviceLost`] one on
+    /// a device that is opened again, once everything that held the lost one is dropped.
     pub fn call(&mut self, entry: &str) -> Result<()> {
+        self.repeat(entry, 1)
+    }
+
+    /// Runs an entry `times` times, each handed to the device without waiting for the one before. Donated inputs are what
+    /// the run before left in them. Where the host has to decide how a run goes on, it waits there.
+    pub fn repeat(&mut self, entry: &str, times: u32) -> Result<()> {
+        if self.broken {
+            return Err(Error::Input("an earlier call of this session failed: make a new session".into()));
+        }
         let e = self.index(entry)?;
         self.ready(e)?;
         let entry = &self.model.manifest.entries[e];
@@ -89,7 +125,8 @@ impl Session {
             return Err(Error::Input(format!("input {i} `{name}` of entry `{}` is not supplied: {has}", entry.name)));
         }
         ready.called = false;
-        ready.executable.run()?;
+        let deadline = self.deadline.map(|d| Instant::now() + d);
+        ready.executable.run(times, deadline).inspect_err(|_| self.broken = true)?;
         ready.called = true;
         for (supplied, (a, _)) in ready.supplied.iter_mut().zip(entry.inputs()) {
             *supplied = !matches!(entry.arguments[a], Argument::Input { donated: true, .. });
@@ -106,6 +143,12 @@ impl Session {
             return Err(Error::Input(format!("entry `{entry}` has no output {i}")));
         }
         Ok(ready.executable.read(i))
+    }
+
+    /// What each step of an entry took on the device, in all calls so far of a session that is [`timed`](Session::timed).
+    pub fn times(&self, entry: &str) -> Result<&[StepTime]> {
+        let e = self.index(entry)?;
+        Ok(self.entries[e].as_ref().map_or(&[], |r| r.executable.times()))
     }
 
     pub fn counters(&self) -> Counters {
@@ -177,6 +220,7 @@ impl Session {
             inputs: &inputs,
             outputs: &moves.outputs,
             tally: &self.tally,
+            timed: self.timed,
         };
         let executable = model.device.driver.clone().build(&job)?;
         Ok(Ready { executable, supplied: vec![false; inputs.len()], called: false })

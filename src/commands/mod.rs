@@ -1,5 +1,6 @@
 //! One file a command.
 
+pub mod bench;
 pub mod bisect;
 pub mod build;
 pub mod check;

@@ -43,6 +43,11 @@ both! {
     cuStreamCreate hipStreamCreateWithFlags(to: *mut Handle, flags: u32) |n| shared::stream_create(n, to, flags);
     cuStreamDestroy_v2 hipStreamDestroy(s: Handle) |n| shared::stream_destroy(n, s);
     cuStreamSynchronize hipStreamSynchronize(s: Handle) |n| shared::stream_wait(n, s);
+    cuStreamQuery hipStreamQuery(s: Handle) |n| shared::stream_query(n, s);
+    cuEventCreate hipEventCreateWithFlags(to: *mut Handle, _flags: u32) |n| shared::event_create(n, to);
+    cuEventRecordWithFlags hipEventRecordWithFlags(e: Handle, s: Handle, flags: u32) |n| shared::event_record(n, e, s, flags);
+    cuEventElapsedTime hipEventElapsedTime(to: *mut f32, from: Handle, until: Handle) |n| shared::event_elapsed(n, to, from, until);
+    cuEventDestroy_v2 hipEventDestroy(e: Handle) |n| shared::event_destroy(n, e);
     cuStreamBeginCapture_v2 hipStreamBeginCapture(s: Handle, mode: i32) |n| shared::capture_begin(n, s, mode);
     cuStreamEndCapture hipStreamEndCapture(s: Handle, to: *mut Handle) |n| shared::capture_end(n, s, to);
     cuGraphInstantiateWithFlags hipGraphInstantiateWithFlags(to: *mut Handle, graph: Handle, _flags: u64) |n| shared::instantiate(n, to, graph);

@@ -6,13 +6,14 @@
 //! |---|---|
 //! | `ZML_FAKE_LOG` | file that the log is appended to |
 //! | `ZML_FAKE_FAIL` | `NAME#N=CODE`: the Nth call of NAME fails with CODE |
+//! | `ZML_FAKE_BUSY` | times that a stream says it is not done yet when it is asked, 0 |
 //! | `ZML_FAKE_DEVICES` | number of devices, 1 |
 //! | `ZML_FAKE_VERSION` | of the driver, 12080 |
 //! | `ZML_FAKE_CAPABILITY` | compute capability, `9.0` |
 //! | `ZML_FAKE_CHIP` | AMD chip, `gfx942:sramecc+:xnack-` |
 //!
 //! A module is text with `.entry NAME(PARAMETERS)`, each parameter `.param .u64` or `.param .u32`: PTX is. Names in the
-//! log: `d` device memory, `h` pinned memory, `s` streams, `m` modules, `g` graphs, `x` executable graphs.
+//! log: `d` device memory, `h` pinned memory, `s` streams, `e` events, `m` modules, `g` graphs, `x` executable graphs.
 
 #![allow(clippy::missing_safety_doc, reason = "every function is the C function of its name")]
 

@@ -1,8 +1,8 @@
 //! The functions that CUDA and HIP have under two names, each written once.
 
 use crate::world::{
-    CURRENT, Code, ILLEGAL_ADDRESS, INVALID_CONTEXT, INVALID_VALUE, NOT_FOUND, Op, Parameter, World, log, variable,
-    world,
+    CURRENT, Code, ILLEGAL_ADDRESS, INVALID_CONTEXT, INVALID_VALUE, NOT_FOUND, NOT_READY, Op, Parameter, World, log,
+    variable, world,
 };
 use std::ffi::{CStr, c_char, c_void};
 
@@ -236,6 +236,46 @@ pub fn stream_wait(name: &str, stream: *mut c_void) -> Code {
         _ => Err(none("stream")),
     })
 }
+/// A stream that is to be asked again, as often as `ZML_FAKE_BUSY` says.
+pub fn stream_query(name: &str, stream: *mut c_void) -> Code {
+    call(name, &format!("s{}", index(stream)), |w| {
+        w.queries += 1;
+        if w.queries <= variable("ZML_FAKE_BUSY", "0").parse().unwrap_or(0) {
+            return Err(("not ready".into(), NOT_READY));
+        }
+        done()
+    })
+}
+
+pub unsafe fn event_create(name: &str, to: *mut *mut c_void) -> Code {
+    call(name, "", |w| {
+        let e = put(&mut w.events, ());
+        // Safety: the caller's to write.
+        unsafe { *to = handle(e) };
+        Ok(format!("e{e}"))
+    })
+}
+pub fn event_record(name: &str, event: *mut c_void, stream: *mut c_void, flags: u32) -> Code {
+    call(name, &format!("e{}, s{}, {flags}", index(event), index(stream)), |w| {
+        current()?;
+        w.events.get(index(event)).copied().flatten().ok_or_else(|| none("event"))?;
+        done()
+    })
+}
+/// A microsecond for each event between the two.
+pub unsafe fn event_elapsed(name: &str, to: *mut f32, from: *mut c_void, until: *mut c_void) -> Code {
+    call(name, &format!("e{}, e{}", index(from), index(until)), |_| {
+        // Safety: the caller's to write.
+        unsafe { *to = (index(until) as f32 - index(from) as f32) * 1e-3 };
+        done()
+    })
+}
+pub fn event_destroy(name: &str, event: *mut c_void) -> Code {
+    call(name, &format!("e{}", index(event)), |w| {
+        w.events.get_mut(index(event)).and_then(Option::take).map(|()| String::new()).ok_or_else(|| none("event"))
+    })
+}
+
 pub fn capture_begin(name: &str, stream: *mut c_void, mode: i32) -> Code {
     call(name, &format!("s{}, mode {mode}", index(stream)), |w| match w.streams.get_mut(index(stream)) {
         Some(Some(capture @ None)) => {

@@ -15,6 +15,7 @@ pub const INVALID_IMAGE: Code = 200;
 pub const INVALID_CONTEXT: Code = 201;
 pub const INVALID_PTX: Code = 218;
 pub const NOT_FOUND: Code = 500;
+pub const NOT_READY: Code = 600;
 pub const ILLEGAL_ADDRESS: Code = 700;
 
 /// Memory that was handed out. Freed memory stays, so that its addresses are never used again.
@@ -43,6 +44,9 @@ pub struct World {
     pub streams: Vec<Option<Option<Vec<Op>>>>,
     pub graphs: Vec<Option<Vec<Op>>>,
     pub executables: Vec<Option<Vec<Op>>>,
+    pub events: Vec<Option<()>>,
+    /// Times that a stream was asked whether it is done.
+    pub queries: usize,
     calls: BTreeMap<String, usize>,
     names: [usize; 2],
 }
@@ -63,6 +67,8 @@ static WORLD: Mutex<World> = Mutex::new(World {
     streams: vec![],
     graphs: vec![],
     executables: vec![],
+    events: vec![],
+    queries: 0,
     calls: BTreeMap::new(),
     names: [0; 2],
 });

@@ -1,7 +1,7 @@
 //! The command line, read by hand: the runtime is shipped in every image and stays small.
 
 use crate::{choose::built_for, device::DeviceRequest};
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 use zml_format::{Dim, Entry, Tensor, symbolic};
 
 /// What `--help` prints; `zml-run` is replaced by the name of the command.
@@ -9,6 +9,7 @@ pub const HELP: &str = "\
 Runs a .zml model on Vulkan, CUDA or ROCm.
 
 Usage: zml-run MODEL.zml [OPTIONS]
+       zml-run bench MODEL.zml [OPTIONS]
        zml-run doctor [--message-format json]
 
 Options:
@@ -22,10 +23,14 @@ Options:
                           Without any, shapes and first values are printed
   --weights DIR           Folder with the weights that the model keeps outside, after the model's own folder and before
                           the one that ZML_WEIGHTS names
+  --deadline SECONDS      End with an error if a call takes longer
   --message-format FORMAT human (default) or json: one object a line, results on stdout, errors on stderr
   --help, --version
 
 Without inputs, a model that has some lists them with their types and ends with exit code 2.
+
+bench times calls, from the host and on the device kernel by kernel. Inputs that are not given are made up.
+  --calls N               Calls to measure, instead of as many as a second holds (5 to 1000)
 
 doctor lists the devices of this machine.
 
@@ -43,6 +48,7 @@ pub enum Command {
     Version,
     Doctor { json: bool },
     Run(Run),
+    Bench(Run),
 }
 
 #[derive(Debug, Default, PartialEq)]
@@ -55,6 +61,9 @@ pub struct Run {
     pub inputs: Vec<String>,
     pub outputs: Vec<String>,
     pub weights: Option<PathBuf>,
+    pub deadline: Option<Duration>,
+    /// Of `bench`.
+    pub calls: Option<u32>,
     pub json: bool,
 }
 
@@ -81,7 +90,9 @@ pub fn parse(args: &[String]) -> Result<Command, String> {
             Some((name, value)) => (name, Some(value)),
             None => (option, None),
         };
-        if !["entry", "dims", "device", "input", "output", "weights", "message-format"].contains(&name) {
+        if !["entry", "dims", "device", "input", "output", "weights", "deadline", "calls", "message-format"]
+            .contains(&name)
+        {
             return Err(format!("unknown option --{name}"));
         }
         let value = attached.or_else(|| rest.next()).ok_or_else(|| format!("--{name} needs a value"))?;
@@ -92,6 +103,15 @@ pub fn parse(args: &[String]) -> Result<Command, String> {
             "input" => run.inputs.push(value.into()),
             "output" => run.outputs.push(value.into()),
             "weights" => run.weights = Some(value.into()),
+            "deadline" => {
+                let seconds = value.parse().ok().and_then(|s| Duration::try_from_secs_f64(s).ok());
+                let wrong = || format!("--deadline is a number of seconds, not {value}");
+                run.deadline = Some(seconds.filter(|d| !d.is_zero()).ok_or_else(wrong)?);
+            }
+            "calls" => {
+                let calls = value.parse().ok().filter(|n| *n > 0);
+                run.calls = Some(calls.ok_or_else(|| format!("--calls is a number from 1, not {value}"))?);
+            }
             _ => {
                 run.json = match value {
                     "json" => true,
@@ -101,7 +121,13 @@ pub fn parse(args: &[String]) -> Result<Command, String> {
             }
         }
     }
+    if run.calls.is_some() && words.first() != Some(&"bench") {
+        return Err("--calls is an option of bench".into());
+    }
     match words[..] {
+        ["bench"] => Err("no model given".into()),
+        ["bench", artifact] if !run.outputs.is_empty() => Err(format!("bench of {artifact} writes no outputs")),
+        ["bench", artifact] => Ok(Command::Bench(Run { artifact: artifact.into(), ..run })),
         ["doctor"] => Ok(Command::Doctor { json: run.json }),
         [artifact] => Ok(Command::Run(Run { artifact: artifact.into(), ..run })),
         [] => Err("no model given".into()),
@@ -167,11 +193,15 @@ mod tests {
             inputs: vec!["x=a.npy".into(), "1=b=c.npy".into()],
             outputs: vec!["y=o.npy".into()],
             weights: Some("w".into()),
+            deadline: Some(Duration::from_millis(1500)),
+            calls: None,
             json: true,
         };
-        let line = "--entry f --dims b=8,s=16 m.zml --device=cuda:1 --input x=a.npy --input=1=b=c.npy --output y=o.npy --weights w \
+        let line = "--entry f --dims b=8,s=16 m.zml --device=cuda:1 --input x=a.npy --input=1=b=c.npy --output y=o.npy --weights w --deadline 1.5 \
                     --message-format json";
         assert_eq!(of(line), Ok(Command::Run(run)));
+        let bench = Run { artifact: "m.zml".into(), calls: Some(9), ..Run::default() };
+        assert_eq!(of("bench m.zml --calls 9"), Ok(Command::Bench(bench)));
         assert_eq!(of("doctor"), Ok(Command::Doctor { json: false }));
         assert_eq!((of("m.zml --help"), of("-V")), (Ok(Command::Help), Ok(Command::Version)));
     }
@@ -188,6 +218,12 @@ mod tests {
             ("a --dims b=-1", "--dims is NAME=SIZE,..., not b=-1"),
             ("a --dims b=1 --dims b=2", "--dims has `b` twice"),
             ("a --device gpu", "no device `gpu`: give auto, vulkan[:N], cuda[:N] or rocm[:N]"),
+            ("a --deadline 0", "--deadline is a number of seconds, not 0"),
+            ("a --deadline soon", "--deadline is a number of seconds, not soon"),
+            ("a --calls 5", "--calls is an option of bench"),
+            ("bench a --calls 0", "--calls is a number from 1, not 0"),
+            ("bench a --output 0=y.npy", "bench of a writes no outputs"),
+            ("bench", "no model given"),
             ("a --message-format xml", "--message-format is human or json, not xml"),
         ] {
             assert_eq!(of(line), Err(why.into()));

@@ -3,13 +3,14 @@
 //! Results go to stdout, messages to stderr. This is the only part of the crate that prints.
 
 mod args;
+mod bench;
 mod doctor;
 mod values;
 
 use crate::{
     choose::{by_sizes, specialisations},
     device::Device,
-    error::Result,
+    error::{Error, Result},
     model::Model,
     session::Session,
     tensor::{self, show, type_text},
@@ -30,16 +31,8 @@ pub fn run(program: &str, args: &[String]) -> ExitCode {
         Ok(Command::Help) => say(&args::HELP.replace("zml-run", program)),
         Ok(Command::Version) => say(&format!("{program} {}\n", env!("CARGO_PKG_VERSION"))),
         Ok(Command::Doctor { json }) => say(&report(json)),
-        Ok(Command::Run(run)) => {
-            let done = match Artifact::open(&run.artifact) {
-                Ok(artifact) => call(&run, &artifact).map_err(|e| (e.to_string(), e)),
-                Err(e) => Err((format!("{}: {e}", run.artifact.display()), e.into())),
-            };
-            return done.unwrap_or_else(|(message, e)| {
-                complain(run.json, e.code(), &message);
-                ExitCode::from(e.exit_code())
-            });
-        }
+        Ok(Command::Run(run)) => return with_artifact(&run, call),
+        Ok(Command::Bench(run)) => return with_artifact(&run, bench::bench),
         Err(why) => {
             let json = args.iter().any(|a| a == "json" || a == "--message-format=json");
             complain(json, "usage", &why);
@@ -50,6 +43,26 @@ pub fn run(program: &str, args: &[String]) -> ExitCode {
         }
     }
     ExitCode::SUCCESS
+}
+
+fn with_artifact(run: &Run, work: impl FnOnce(&Run, &mut Artifact) -> Result<ExitCode>) -> ExitCode {
+    let done = match Artifact::open(&run.artifact) {
+        Ok(mut artifact) => work(run, &mut artifact).map_err(|e| (e.to_string(), e)),
+        Err(e) => Err((format!("{}: {e}", run.artifact.display()), e.into())),
+    };
+    done.unwrap_or_else(|(message, e)| {
+        complain(run.json, e.code(), &message);
+        ExitCode::from(e.exit_code())
+    })
+}
+
+/// The program ends here if a call did not within its deadline: what holds the device would be waited for otherwise.
+fn in_time(run: &Run, done: Result<()>) -> Result<()> {
+    if let Err(e @ Error::Deadline { .. }) = &done {
+        complain(run.json, e.code(), &e.to_string());
+        std::process::exit(e.exit_code().into());
+    }
+    done
 }
 
 /// On stdout. A closed pipe ends the output, not the program with a panic.
@@ -66,7 +79,7 @@ fn complain(json: bool, code: &str, message: &str) {
     }
 }
 
-fn call(run: &Run, artifact: &Artifact) -> Result<ExitCode> {
+fn call(run: &Run, artifact: &mut Artifact) -> Result<ExitCode> {
     let manifest = &artifact.manifest;
     if run.inputs.is_empty() && is_missing_inputs(run, manifest)? {
         return Ok(list(run, manifest));
@@ -78,6 +91,23 @@ fn call(run: &Run, artifact: &Artifact) -> Result<ExitCode> {
     let inputs = inputs(entry, &run.inputs)?;
     let outputs = values::Outputs::new(entry, &run.outputs)?;
 
+    let model = load(run, artifact)?;
+    let mut session = Session::new(&model)?;
+    session.set_deadline(run.deadline);
+    for (i, t) in inputs.iter().enumerate() {
+        session.write(&id, i, &t.bytes)?;
+    }
+    in_time(run, session.call(&id))?;
+    if run.outputs.is_empty() {
+        print_outputs(run.json, entry, &session)?;
+    } else {
+        outputs.write(&session)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Opens the device, says which, and loads the model.
+fn load(run: &Run, artifact: &Artifact) -> Result<Model> {
     let device = Device::open(run.device, artifact)?;
     if run.json {
         say(&format!(
@@ -88,18 +118,7 @@ fn call(run: &Run, artifact: &Artifact) -> Result<ExitCode> {
         eprintln!("device: {device}");
         device.passed_over().iter().for_each(|line| eprintln!("  {line}"));
     }
-    let model = Model::load(artifact, &device, &WeightPlaces::of(artifact, run.weights.as_deref()))?;
-    let mut session = Session::new(&model)?;
-    for (i, t) in inputs.iter().enumerate() {
-        session.write(&id, i, &t.bytes)?;
-    }
-    session.call(&id)?;
-    if run.outputs.is_empty() {
-        print_outputs(run.json, entry, &session)?;
-    } else {
-        outputs.write(&session)?;
-    }
-    Ok(ExitCode::SUCCESS)
+    Model::load(artifact, &device, &WeightPlaces::of(artifact, run.weights.as_deref()))
 }
 
 /// Whether the entry that is meant, or each that may be meant, has inputs.

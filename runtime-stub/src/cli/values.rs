@@ -77,6 +77,19 @@ fn shape(path: &Path, t: &Tensor) -> Result<Vec<u64>> {
 
 /// One value for each input of the entry, from arguments `WHICH=FILE`.
 pub fn inputs(entry: &Entry, arguments: &[String]) -> Result<Vec<HostTensor>> {
+    let missing = |(i, (v, (_, t))): (usize, (Option<HostTensor>, (usize, &Tensor)))| {
+        v.ok_or_else(|| Error::Input(format!("input {i} `{}` is not given", t.name)))
+    };
+    given(entry, arguments)?.into_iter().zip(entry.inputs()).enumerate().map(missing).collect()
+}
+
+/// As [`inputs`], with what is not given made up.
+pub fn inputs_or_random(entry: &Entry, arguments: &[String]) -> Result<Vec<HostTensor>> {
+    let all = given(entry, arguments)?.into_iter().zip(entry.inputs()).enumerate();
+    Ok(all.map(|(i, (v, (_, t)))| v.unwrap_or_else(|| random(t, 1 + i as u64))).collect())
+}
+
+fn given(entry: &Entry, arguments: &[String]) -> Result<Vec<Option<HostTensor>>> {
     let tensors: Vec<&Tensor> = entry.inputs().map(|(_, t)| t).collect();
     let mut values: Vec<Option<HostTensor>> = vec![None; tensors.len()];
     for argument in arguments {
@@ -94,10 +107,7 @@ pub fn inputs(entry: &Entry, arguments: &[String]) -> Result<Vec<HostTensor>> {
             return Err(Error::Input(format!("input {i} `{}` is given twice", tensors[i].name)));
         }
     }
-    let missing = |(i, v): (usize, Option<HostTensor>)| {
-        v.ok_or_else(|| Error::Input(format!("input {i} `{}` is not given", tensors[i].name)))
-    };
-    values.into_iter().enumerate().map(missing).collect()
+    Ok(values)
 }
 
 /// `random:SEED`

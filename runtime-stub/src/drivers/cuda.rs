@@ -4,7 +4,7 @@ use super::{
     Driver, Platform, Unavailable,
     stream::{
         Failed, StreamDevice, Vendor,
-        api::{Api, Code, Flavor, Function, Module, Opened, Source},
+        api::{Api, Code, Events, Flavor, Function, Module, Opened, Source},
         check,
     },
 };
@@ -95,6 +95,10 @@ impl Library {
 
 /// `CU_DEVICE_ATTRIBUTE_...`
 const INTEGRATED: i32 = 18;
+/// In kHz.
+const MEMORY_CLOCK: i32 = 36;
+/// In bits.
+const BUS_WIDTH: i32 = 37;
 const CAPABILITY_MAJOR: i32 = 75;
 const CAPABILITY_MINOR: i32 = 76;
 /// `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`
@@ -154,6 +158,8 @@ impl Cuda {
             };
             let (major, minor) = (attribute(CAPABILITY_MAJOR)? as u32, attribute(CAPABILITY_MINOR)? as u32);
             let integrated = attribute(INTEGRATED)? != 0;
+            // Two transfers a clock.
+            let (clock, width) = (attribute(MEMORY_CLOCK)? as u64 * 1000, attribute(BUS_WIDTH)? as u64 / 8);
             self.capabilities.push((major, minor));
             self.devices.push(DeviceInfo {
                 backend: Backend::Cuda,
@@ -163,6 +169,7 @@ impl Cuda {
                 arch: format!("sm_{major}{minor}"),
                 driver: format!("CUDA {}", version_text(self.version)),
                 memory: memory as u64,
+                bandwidth: Some(2 * clock * width).filter(|b| *b > 0),
             });
         }
         Ok(())
@@ -232,6 +239,10 @@ struct Chip {
 impl Vendor for Chip {
     fn api(&self) -> &Api {
         &self.library.opened.api
+    }
+
+    fn events(&self) -> Result<&Events, &'static str> {
+        self.library.opened.events.as_ref().map_err(|f| *f)
     }
 
     fn bind(&self) -> Result<(), Failed> {

@@ -4,7 +4,7 @@ use super::{
     Driver, Platform, Unavailable,
     stream::{
         Failed, StreamDevice, Vendor,
-        api::{Api, Code, Flavor, Function, Module, Opened, Source},
+        api::{Api, Code, Events, Flavor, Function, Module, Opened, Source},
         check,
     },
 };
@@ -145,6 +145,7 @@ impl Hip {
             arch: chip_name(&properties).unwrap_or_default(),
             driver: format!("HIP {}.{}", version / 10_000_000, version / 100_000 % 100),
             memory: memory as u64,
+            bandwidth: None,
         });
         Ok(())
     }
@@ -181,6 +182,10 @@ struct Chip {
 impl Vendor for Chip {
     fn api(&self) -> &Api {
         &self.library.opened.api
+    }
+
+    fn events(&self) -> Result<&Events, &'static str> {
+        self.library.opened.events.as_ref().map_err(|f| *f)
     }
 
     fn bind(&self) -> Result<(), Failed> {

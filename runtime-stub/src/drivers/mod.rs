@@ -14,8 +14,9 @@ use crate::{
     counters::Tally,
     device::{Backend, DeviceInfo},
     error::Result,
+    timing::StepTime,
 };
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 use zml_format::{Artifact, Profile, Requires, Slice, Step};
 
 /// Every region starts at a multiple of this, which every device accepts as the offset of a binding.
@@ -58,6 +59,8 @@ pub(crate) struct Job<'a> {
     /// What the host reads after a call.
     pub outputs: &'a [Region],
     pub tally: &'a Arc<Tally>,
+    /// Whether the device's clock is read around each step.
+    pub timed: bool,
 }
 impl Job<'_> {
     pub fn region(&self, s: &Slice) -> Region {
@@ -85,10 +88,13 @@ pub(crate) trait Driver: Send + Sync {
 pub(crate) trait Executable: Send {
     /// Sets input `i` for the next and all later runs. `bytes` has the region's size.
     fn write(&mut self, i: usize, bytes: &[u8]);
-    /// Runs to the end. Allocates nothing.
-    fn run(&mut self) -> Result<()>;
+    /// Runs `times` times, without waiting in between where the host has nothing to decide, and waits for the end.
+    /// Allocates nothing. After an error the device may still be at it.
+    fn run(&mut self, times: u32, deadline: Option<Instant>) -> Result<()>;
     /// Output `i` of the last run.
     fn read(&self, i: usize) -> &[u8];
+    /// Of all runs since it was built; nothing if the job was not timed.
+    fn times(&self) -> &[StepTime];
 }
 
 /// The devices that one API reaches.

@@ -9,7 +9,7 @@ use std::{
 use zml_runtime::format::*;
 
 /// Built as a dependency of this test, beside it.
-fn library() -> PathBuf {
+pub fn library() -> PathBuf {
     let me = std::env::current_exe().unwrap();
     let path = me.with_file_name("libzml_fakes.so");
     assert!(path.exists(), "{} is absent", path.display());
@@ -17,7 +17,7 @@ fn library() -> PathBuf {
 }
 
 /// Runs `m.zml` in `dir` on the fake; the log and what was printed.
-fn run(dir: &Path, args: &str, settings: &[(&str, &str)]) -> (String, String) {
+pub fn run(dir: &Path, args: &str, settings: &[(&str, &str)]) -> (String, String) {
     let log = dir.join("log");
     let _ = std::fs::remove_file(&log);
     let mut c = Command::new(env!("CARGO_BIN_EXE_zml-run"));
@@ -30,7 +30,7 @@ fn run(dir: &Path, args: &str, settings: &[(&str, &str)]) -> (String, String) {
 }
 
 /// `y = x + w * 3`, then `s = s + y` into a result of its own; the loop ends when it is first asked.
-fn model(dir: &Path, target: &str) {
+pub fn model(dir: &Path, target: &str) {
     let mut m = builder(&[target]);
     let weight = m.writer.blob(&f32s(&[1.0, 2.0, 3.0, 4.0]));
     let constant = m.writer.blob(&f32s(&[9.0; 4]));
@@ -76,7 +76,7 @@ fn model(dir: &Path, target: &str) {
 }
 
 /// No misuse, and everything that was made was given back once.
-fn check_lifetimes(log: &str) {
+pub fn check_lifetimes(log: &str) {
     assert!(!log.contains("!!"), "misuse:\n{log}");
     let made = ["Alloc", "Malloc", "ModuleLoad", "StreamCreate", "StreamEndCapture", "GraphInstantiate"];
     let given_back = ["Free", "ModuleUnload", "StreamDestroy", "GraphDestroy", "GraphExecDestroy"];

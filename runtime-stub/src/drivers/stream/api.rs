@@ -27,7 +27,7 @@ macro_rules! handles {
         unsafe impl Sync for $name {}
     )*};
 }
-handles! { Stream Module Function Graph GraphExec }
+handles! { Stream Module Function Graph GraphExec Event }
 
 /// A function of the library, with the name that errors give it.
 pub(crate) struct Call<F> {
@@ -43,14 +43,15 @@ pub(crate) enum Flavor {
 }
 
 macro_rules! table {
-    ($($field:ident($($argument:ty),*) $cuda:literal $hip:literal)*) => {
-        pub(crate) struct Api {
+    ($(#[$doc:meta])* $table:ident $($field:ident($($argument:ty),*) $cuda:literal $hip:literal)*) => {
+        $(#[$doc])*
+        pub(crate) struct $table {
             $(pub $field: Call<unsafe extern "C" fn($($argument),*) -> Code>,)*
         }
-        impl Api {
+        impl $table {
             /// Safety: the library must be what `flavor` says.
             unsafe fn of(library: &Library, flavor: Flavor) -> Result<Self, &'static str> {
-                Ok(Api {
+                Ok($table {
                     $($field: {
                         let name = if flavor == Flavor::Cuda { $cuda } else { $hip };
                         // Safety: as the caller promises; both declare the function with these arguments.
@@ -64,6 +65,7 @@ macro_rules! table {
 }
 
 table! {
+    Api
     init(u32) "cuInit" "hipInit"
     driver_version(*mut i32) "cuDriverGetVersion" "hipDriverGetVersion"
     device_count(*mut i32) "cuDeviceGetCount" "hipGetDeviceCount"
@@ -84,6 +86,7 @@ table! {
     stream_create(*mut Stream, u32) "cuStreamCreate" "hipStreamCreateWithFlags"
     stream_destroy(Stream) "cuStreamDestroy_v2" "hipStreamDestroy"
     stream_wait(Stream) "cuStreamSynchronize" "hipStreamSynchronize"
+    stream_query(Stream) "cuStreamQuery" "hipStreamQuery"
     capture_begin(Stream, i32) "cuStreamBeginCapture_v2" "hipStreamBeginCapture"
     capture_end(Stream, *mut Graph) "cuStreamEndCapture" "hipStreamEndCapture"
     graph_instantiate(*mut GraphExec, Graph, u64) "cuGraphInstantiateWithFlags" "hipGraphInstantiateWithFlags"
@@ -92,9 +95,20 @@ table! {
     graph_destroy(Graph) "cuGraphDestroy" "hipGraphDestroy"
 }
 
+table! {
+    /// What timing needs besides; old drivers lack some of it.
+    Events
+    create(*mut Event, u32) "cuEventCreate" "hipEventCreateWithFlags"
+    record(Event, Stream, u32) "cuEventRecordWithFlags" "hipEventRecordWithFlags"
+    elapsed(*mut f32, Event, Event) "cuEventElapsedTime" "hipEventElapsedTime"
+    destroy(Event) "cuEventDestroy_v2" "hipEventDestroy"
+}
+
 /// A driver library, never unloaded: it leaves threads and handlers behind.
 pub(crate) struct Opened {
     pub api: Api,
+    /// Or the function that is not there.
+    pub events: Result<Events, &'static str>,
     pub library: Library,
 }
 
@@ -118,7 +132,9 @@ impl Source {
             .map_err(|e| Unavailable { cause: format!("no driver ({e})"), remedy: self.install.into() })?;
         // Safety: as above.
         let api = unsafe { Api::of(&library, self.flavor) }.map_err(|f| self.too_old(f))?;
-        Ok(Opened { api, library })
+        // Safety: as above.
+        let events = unsafe { Events::of(&library, self.flavor) };
+        Ok(Opened { api, events, library })
     }
 
     /// A function is not there.

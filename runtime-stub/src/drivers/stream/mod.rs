@@ -5,15 +5,18 @@
 pub(super) mod api;
 mod device;
 mod program;
+mod timer;
 
 pub(super) use device::StreamDevice;
 
 use crate::error::{Error, Result};
-use api::{Api, Call, Code, Module};
+use api::{Api, Call, Code, Events, Module};
 
 /// What CUDA and HIP do each in its own way.
 pub(super) trait Vendor: Send + Sync {
     fn api(&self) -> &Api;
+    /// Or the function that the driver lacks.
+    fn events(&self) -> Result<&Events, &'static str>;
     /// Makes the device current for the calling thread. The first call opens it.
     fn bind(&self) -> Result<(), Failed>;
     /// Undoes what `bind` opened. Last of all.
@@ -45,6 +48,7 @@ impl<F> Call<F> {
 }
 
 /// Codes with the same meaning in both libraries.
+const NOT_READY: Code = 600;
 const OUT_OF_MEMORY: Code = 2;
 /// Illegal address, launch timeout, launch failure and the like: the context is lost with all that it holds.
 const LOST: [Code; 9] = [46, 214, 220, 700, 702, 714, 715, 716, 719];

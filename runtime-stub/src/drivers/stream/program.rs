@@ -3,9 +3,10 @@
 //! The stream keeps order, so barriers are nothing here. Inputs and outputs pass through pinned memory.
 
 use super::{
-    Failed,
+    Failed, NOT_READY,
     api::{Api, Graph, GraphExec, Stream},
     device::{Kernels, StreamDevice},
+    timer::Timer,
 };
 use crate::{
     counters::{Counters, Tally},
@@ -13,13 +14,15 @@ use crate::{
         ALIGN, Executable, Job, Region,
         control::{Machine, Node, Plan, walk},
     },
-    error::Result,
+    error::{Error, Result},
+    timing::StepTime,
 };
 use std::{
     ffi::c_void,
     ptr::{NonNull, null_mut},
     slice,
     sync::Arc,
+    time::{Duration, Instant},
 };
 use zml_format::{Dispatch, Step};
 
@@ -46,12 +49,16 @@ struct Work {
     changed: Vec<bool>,
     outputs: Vec<Window>,
     pinned: Vec<NonNull<c_void>>,
+    timer: Option<Timer>,
+    deadline: Option<Instant>,
 }
 // Safety: the windows are into pinned memory that lives as long as `Work`, which nobody else holds.
 unsafe impl Send for Work {}
 
 /// Calls of other threads do not disturb a capture.
 const CAPTURE_THREAD: i32 = 1;
+/// A call that is over sooner is waited for without giving up the processor.
+const SPIN: Duration = Duration::from_micros(100);
 
 impl StreamProgram {
     pub fn new(device: &Arc<StreamDevice>, job: &Job) -> Result<Self> {
@@ -66,10 +73,18 @@ impl StreamProgram {
             changed: vec![false; job.inputs.len()],
             outputs: vec![],
             pinned: vec![],
+            timer: None,
+            deadline: None,
         };
         work.stream = device.new_stream()?;
+        if job.timed {
+            work.timer = Some(Timer::new(device)?);
+        }
         let kernels = device.kernels(job.kernels);
         for steps in &plan.segments {
+            if let Some(t) = &mut work.timer {
+                t.open(steps)?;
+            }
             let captured = work.capture(steps, job, &kernels)?;
             work.segments.push(captured);
         }
@@ -90,9 +105,10 @@ impl Executable for StreamProgram {
         self.work.changed[i] = true;
     }
 
-    fn run(&mut self) -> Result<()> {
+    fn run(&mut self, times: u32, deadline: Option<Instant>) -> Result<()> {
         let device = self.work.device.clone();
         device.bind()?;
+        self.work.deadline = deadline;
         let (api, stream) = (device.api(), self.work.stream);
         for (w, changed) in self.work.inputs.iter().zip(&mut self.work.changed) {
             if std::mem::take(changed) && w.bytes > 0 {
@@ -101,7 +117,9 @@ impl Executable for StreamProgram {
                 done.map_err(|f| device.error(f))?;
             }
         }
-        walk(&self.nodes, &mut self.work)?;
+        for _ in 0..times {
+            walk(&self.nodes, &mut self.work)?;
+        }
         for w in &self.work.outputs {
             self.work.fetch(w)?;
         }
@@ -113,18 +131,28 @@ impl Executable for StreamProgram {
         // Safety: the window has as many bytes, and nothing writes to it while `self` is borrowed.
         unsafe { slice::from_raw_parts(w.at.as_ptr(), w.bytes) }
     }
+
+    fn times(&self) -> &[StepTime] {
+        self.work.timer.as_ref().map_or(&[], |t| &t.steps)
+    }
 }
 
 impl Machine for Work {
     fn enqueue(&mut self, segment: usize) -> Result<()> {
-        let (graph, counts) = &self.segments[segment];
+        let (graph, counts) = self.segments[segment];
+        self.tally.add(counts);
         if let Some(graph) = graph {
             // Safety: the graph is this program's, and so is the stream.
-            let done = self.device.api().graph_launch.with(|f| unsafe { f(*graph, self.stream) });
+            let done = self.device.api().graph_launch.with(|f| unsafe { f(graph, self.stream) });
             done.map_err(|f| self.device.error(f))?;
             self.tally.add(Counters { submits: 1, ..Counters::default() });
+            if self.timer.is_some() {
+                self.wait()?;
+            }
+            if let Some(t) = &mut self.timer {
+                t.collect(segment).map_err(|f| self.device.error(f))?;
+            }
         }
-        self.tally.add(*counts);
         Ok(())
     }
 
@@ -156,9 +184,31 @@ impl Work {
     }
 
     fn wait(&self) -> Result<()> {
+        if let Some(deadline) = self.deadline {
+            return self.wait_until(deadline);
+        }
         // Safety: the stream is this program's.
         let done = self.device.api().stream_wait.with(|f| unsafe { f(self.stream) });
         done.map_err(|f| self.device.error(f))
+    }
+
+    /// The libraries wait without a limit, so the stream is asked again and again.
+    fn wait_until(&self, deadline: Instant) -> Result<()> {
+        let begin = Instant::now();
+        loop {
+            // Safety: the stream is this program's.
+            match self.device.api().stream_query.with(|f| unsafe { f(self.stream) }) {
+                Err(f) if f.code == NOT_READY => {}
+                done => return done.map_err(|f| self.device.error(f)),
+            }
+            match begin.elapsed() {
+                _ if Instant::now() >= deadline => {
+                    return Err(Error::Deadline { device: self.device.name.clone() });
+                }
+                short if short < SPIN => std::hint::spin_loop(),
+                _ => std::thread::sleep(SPIN),
+            }
+        }
     }
 
     fn capture(&self, steps: &[&Step], job: &Job, kernels: &Kernels) -> Result<(Option<GraphExec>, Counters)> {
@@ -167,7 +217,20 @@ impl Work {
         let mut graph = Graph::NULL;
         // Safety: the stream is this program's; what is captured runs only when the graph is launched.
         let captured = api.capture_begin.with(|f| unsafe { f(self.stream, CAPTURE_THREAD) }).and_then(|()| {
-            let done = steps.iter().try_for_each(|s| self.step(api, s, job, kernels, &mut counts));
+            let mut marks = 0;
+            let mut mark = || match &self.timer {
+                Some(t) => {
+                    marks += 1;
+                    t.mark(marks - 1, self.stream)
+                }
+                None => Ok(()),
+            };
+            let done = mark().and_then(|()| {
+                steps.iter().try_for_each(|s| {
+                    self.step(api, s, job, kernels, &mut counts)?;
+                    if StepTime::of(s).is_some() { mark() } else { Ok(()) }
+                })
+            });
             // Ended in any case: a stream that captures is of no other use.
             let ended = api.capture_end.with(|f| unsafe { f(self.stream, &raw mut graph) });
             done.and(ended)

@@ -15,6 +15,7 @@ use ash::vk;
 use std::{
     ffi::CString,
     sync::{Arc, Mutex, MutexGuard, OnceLock},
+    time::{Duration, Instant},
 };
 use zml_format::{Artifact, Kernel, Profile};
 
@@ -36,6 +37,8 @@ pub(super) struct VulkanDevice {
     pub unified: bool,
     pub family: u32,
     pub debug: Option<ash::ext::debug_utils::Device>,
+    /// Bits of a timestamp that count; 0 if the queue has none.
+    pub timestamp_bits: u32,
     memory: vk::PhysicalDeviceMemoryProperties,
     subgroup: Option<u32>,
     queue: Mutex<vk::Queue>,
@@ -56,6 +59,9 @@ struct Transfer {
     fence: vk::Fence,
     staging: Option<Buffer>,
 }
+
+/// A submit that is over sooner is waited for without giving up the processor.
+const SPIN: Duration = Duration::from_micros(200);
 
 /// Uploads go through this much memory at a time.
 const STAGING_BYTES: u64 = 32 << 20;
@@ -85,6 +91,8 @@ impl VulkanDevice {
         let (memory, queue) = unsafe {
             (instance.raw.get_physical_device_memory_properties(o.physical), o.raw.get_device_queue(o.family, 0))
         };
+        // Safety: as above.
+        let families = unsafe { instance.raw.get_physical_device_queue_family_properties(o.physical) };
         let debug = instance.debug.then(|| ash::ext::debug_utils::Device::new(&instance.raw, &o.raw));
         let device = VulkanDevice {
             raw: o.raw,
@@ -93,6 +101,7 @@ impl VulkanDevice {
             unified: o.unified,
             family: o.family,
             debug,
+            timestamp_bits: families[o.family as usize].timestamp_valid_bits,
             memory,
             subgroup: o.subgroup,
             queue: Mutex::new(queue),
@@ -170,17 +179,44 @@ impl VulkanDevice {
         has(must | wish[0] | wish[1]).or_else(|| has(must | wish[0])).or_else(|| has(must))
     }
 
-    /// Hands command buffers to the queue and waits until they are done.
-    pub fn submit_and_wait(&self, commands: &[vk::CommandBuffer], fence: vk::Fence) -> Result<()> {
+    /// Hands command buffers to the queue; the fence, if one is given, tells when they and all before them are done.
+    pub fn submit(&self, commands: &[vk::CommandBuffer], fence: Option<vk::Fence>) -> Result<()> {
         let submit = [vk::SubmitInfo::default().command_buffers(commands)];
         // Safety: recorded command buffers of this device, and a fence that nothing waits for; the lock is the queue's.
         unsafe {
-            self.raw.reset_fences(&[fence]).map_err(self.failed("vkResetFences"))?;
+            if let Some(fence) = fence {
+                self.raw.reset_fences(&[fence]).map_err(self.failed("vkResetFences"))?;
+            }
             let queue = self.queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            self.raw.queue_submit(*queue, &submit, fence).map_err(self.failed("vkQueueSubmit"))?;
-            drop(queue);
-            self.raw.wait_for_fences(&[fence], true, u64::MAX).map_err(self.failed("vkWaitForFences"))
+            let fence = fence.unwrap_or_default();
+            self.raw.queue_submit(*queue, &submit, fence).map_err(self.failed("vkQueueSubmit"))
         }
+    }
+
+    /// Waits for a fence that was submitted.
+    pub fn wait(&self, fence: vk::Fence, deadline: Option<Instant>) -> Result<()> {
+        // Where the device is the processor itself, the wait would take its time away.
+        let begin = Instant::now();
+        while !self.unified && begin.elapsed() < SPIN {
+            // Safety: the fence is this device's.
+            if unsafe { self.raw.get_fence_status(fence) }.map_err(self.failed("vkGetFenceStatus"))? {
+                return Ok(());
+            }
+            std::hint::spin_loop();
+        }
+        let left = deadline.map_or(u64::MAX, |d| d.saturating_duration_since(begin).as_nanos() as u64);
+        // Safety: as above.
+        match unsafe { self.raw.wait_for_fences(&[fence], true, left) } {
+            Err(vk::Result::TIMEOUT) => Err(Error::Deadline { device: self.name.clone() }),
+            done => done.map_err(self.failed("vkWaitForFences")),
+        }
+    }
+
+    /// Waits for everything that the queue has.
+    pub fn wait_idle(&self) {
+        let queue = self.queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        // Safety: the lock is the queue's. A lost device runs nothing.
+        let _ = unsafe { self.raw.queue_wait_idle(*queue) };
     }
 
     fn once(&self, t: &Transfer, record: impl FnOnce(vk::CommandBuffer)) -> Result<()> {
@@ -191,7 +227,8 @@ impl VulkanDevice {
             record(t.commands);
             self.raw.end_command_buffer(t.commands).map_err(self.failed("vkEndCommandBuffer"))?;
         }
-        self.submit_and_wait(&[t.commands], t.fence)
+        self.submit(&[t.commands], Some(t.fence))?;
+        self.wait(t.fence, None)
     }
 
     fn module(&self, words: &[u8], what: &str) -> Result<vk::ShaderModule> {

@@ -5,6 +5,7 @@ mod features;
 mod limits;
 mod memory;
 mod program;
+mod timer;
 
 use super::{Driver, Platform, Unavailable};
 use crate::{
@@ -163,6 +164,7 @@ impl Physical {
             arch: version(base.api_version),
             driver: driver.unwrap_or_default(),
             memory: own.map(|h| h.size).sum(),
+            bandwidth: None,
         }
     }
 }

@@ -8,6 +8,7 @@
 use super::{
     device::{Kernels, VulkanDevice},
     memory::{Reach, Staging},
+    timer::Timer,
 };
 use crate::{
     counters::{Counters, Tally},
@@ -16,9 +17,10 @@ use crate::{
         control::{Machine, Node, Plan, walk},
     },
     error::{Error, Result},
+    timing::StepTime,
 };
 use ash::vk;
-use std::{collections::BTreeMap, ffi::CString, ptr::NonNull, slice, sync::Arc};
+use std::{collections::BTreeMap, ffi::CString, ptr::NonNull, slice, sync::Arc, time::Instant};
 use zml_format::{Dispatch, Slice, Step};
 
 pub(super) struct VulkanProgram {
@@ -52,6 +54,10 @@ struct Work {
     /// Not handed to the queue yet. Has room for everything that one submit can hold.
     pending: Vec<vk::CommandBuffer>,
     _staging: Vec<Staging>,
+    timer: Option<Timer>,
+    deadline: Option<Instant>,
+    /// Something was handed to the queue that was not waited for.
+    busy: bool,
 }
 // Safety: the windows are into memory that lives as long as `Work`, which nobody else holds.
 unsafe impl Send for Work {}
@@ -77,7 +83,13 @@ impl VulkanProgram {
             finish: vk::CommandBuffer::null(),
             pending: vec![],
             _staging: vec![],
+            timer: None,
+            deadline: None,
+            busy: false,
         };
+        if job.timed {
+            work.timer = Some(Timer::new(device)?);
+        }
         work.record(&plan, job)?;
         work.pending.reserve(job.inputs.len() + plan.segments.len() + plan.reads.len() + 1);
         Ok(VulkanProgram { nodes: plan.nodes, work })
@@ -93,7 +105,8 @@ impl Executable for VulkanProgram {
         self.work.changed[i] = true;
     }
 
-    fn run(&mut self) -> Result<()> {
+    fn run(&mut self, times: u32, deadline: Option<Instant>) -> Result<()> {
+        self.work.deadline = deadline;
         self.work.pending.clear();
         for ((upload, _), changed) in self.work.inputs.iter().zip(&mut self.work.changed) {
             if let Some(c) = upload.filter(|_| *changed) {
@@ -101,15 +114,24 @@ impl Executable for VulkanProgram {
             }
             *changed = false;
         }
-        walk(&self.nodes, &mut self.work)?;
+        for again in (0..times).rev() {
+            walk(&self.nodes, &mut self.work)?;
+            if again > 0 {
+                self.work.submit(false)?;
+            }
+        }
         self.work.pending.push(self.work.finish);
-        self.work.flush()
+        self.work.submit(true)
     }
 
     fn read(&self, i: usize) -> &[u8] {
         let w = &self.work.outputs[i];
         // Safety: the window has as many bytes, and nothing writes to it while `self` is borrowed.
         unsafe { slice::from_raw_parts(w.at.as_ptr(), w.bytes) }
+    }
+
+    fn times(&self) -> &[StepTime] {
+        self.work.timer.as_ref().map_or(&[], |t| &t.steps)
     }
 }
 
@@ -118,12 +140,18 @@ impl Machine for Work {
         let (commands, counts) = self.segments[segment];
         self.pending.push(commands);
         self.tally.add(counts);
-        Ok(())
+        if self.timer.is_some() {
+            self.submit(true)?;
+        }
+        match &mut self.timer {
+            Some(t) => t.collect(segment),
+            None => Ok(()),
+        }
     }
 
     fn decide(&mut self, read: usize) -> Result<i32> {
         self.pending.push(self.reads[read].0);
-        self.flush()?;
+        self.submit(true)?;
         self.tally.add(Counters { read_backs: 1, ..Counters::default() });
         let w = &self.reads[read].1;
         // Safety: the window has as many bytes, and the submit that wrote them is done.
@@ -140,10 +168,15 @@ impl Machine for Work {
 type Sets = BTreeMap<(usize, Vec<(vk::Buffer, u64, u64)>), vk::DescriptorSet>;
 
 impl Work {
-    fn flush(&mut self) -> Result<()> {
-        self.device.submit_and_wait(&self.pending, self.fence)?;
+    fn submit(&mut self, wait: bool) -> Result<()> {
+        self.device.submit(&self.pending, wait.then_some(self.fence))?;
         self.pending.clear();
+        self.busy = true;
         self.tally.add(Counters { submits: 1, ..Counters::default() });
+        if wait {
+            self.device.wait(self.fence, self.deadline)?;
+            self.busy = false;
+        }
         Ok(())
     }
 
@@ -160,9 +193,22 @@ impl Work {
         let sets = self.bind(plan, job, &kernels)?;
         for steps in &plan.segments {
             let mut counts = Counters::default();
+            if let Some(t) = &mut self.timer {
+                t.open(steps)?;
+            }
             let commands = self.commands(|c| {
                 self.barrier(c, KERNEL | COPY, KERNEL | COPY);
-                steps.iter().for_each(|s| self.step(c, s, job, &kernels, &sets, &mut counts));
+                if let Some(t) = &self.timer {
+                    t.begin(c);
+                }
+                let mut marks = 0;
+                for s in steps {
+                    self.step(c, s, job, &kernels, &sets, &mut counts);
+                    if let (Some(t), Some(_)) = (&self.timer, StepTime::of(s)) {
+                        marks += 1;
+                        t.mark(c, marks);
+                    }
+                }
             })?;
             self.segments.push((commands, counts));
         }
@@ -190,16 +236,15 @@ impl Work {
         Ok(())
     }
 
-    /// A command buffer that may be submitted again and again.
+    /// A command buffer that may be submitted again and again, also before it is done.
     fn commands(&self, record: impl FnOnce(vk::CommandBuffer)) -> Result<vk::CommandBuffer> {
         let d = &self.device;
         let info = vk::CommandBufferAllocateInfo::default().command_pool(self.pool).command_buffer_count(1);
+        let begin = vk::CommandBufferBeginInfo::default().flags(vk::CommandBufferUsageFlags::SIMULTANEOUS_USE);
         // Safety: the pool is this program's alone.
         unsafe {
             let c = d.raw.allocate_command_buffers(&info).map_err(d.failed("vkAllocateCommandBuffers"))?[0];
-            d.raw
-                .begin_command_buffer(c, &vk::CommandBufferBeginInfo::default())
-                .map_err(d.failed("vkBeginCommandBuffer"))?;
+            d.raw.begin_command_buffer(c, &begin).map_err(d.failed("vkBeginCommandBuffer"))?;
             record(c);
             d.raw.end_command_buffer(c).map_err(d.failed("vkEndCommandBuffer"))?;
             Ok(c)
@@ -437,6 +482,9 @@ struct HostCopy {
 impl Drop for Work {
     fn drop(&mut self) {
         let raw = &self.device.raw;
+        if self.busy {
+            self.device.wait_idle();
+        }
         // Safety: every submit was waited for; null handles are ignored.
         unsafe {
             raw.destroy_fence(self.fence, None);

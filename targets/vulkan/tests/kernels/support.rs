@@ -132,7 +132,7 @@ pub fn run(built: &Built, which: usize, buffers: &[Vec<u8>], scalars: &[u32]) ->
         model: zml_format::Model { name: "kernel".into(), version: "1".into() },
         weights: vec![],
         state: vec![],
-        entries: vec![Entry { name: "main".into(), arguments, results }],
+        entries: vec![Entry { name: "main".into(), dims: vec![], arguments, results }],
         profiles: vec![Profile {
             target: "vulkan".into(),
             name: built.spec.name.clone(),
