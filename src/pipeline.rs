@@ -22,6 +22,7 @@ use zmlc_passes::{
     plan::Plan,
     simplify::Simplify,
     spec::Abi,
+    split::Split,
     target::Binary,
     widen_predicates::WidenPredicates,
 };
@@ -51,7 +52,7 @@ pub fn device(selected: &Selected, fusion: Fusion) -> Vec<&'static dyn Pass> {
         Fusion::On => &Fuse,
         Fusion::Off => &Separate,
     };
-    let mut passes: Vec<&'static dyn Pass> = vec![fuse, &Plan, &Emit, &WidenPredicates, &ExpandMath, abi];
+    let mut passes: Vec<&'static dyn Pass> = vec![&Split, fuse, &Plan, &Emit, &WidenPredicates, &ExpandMath, abi];
     passes.extend(selected.target.passes());
     passes
 }

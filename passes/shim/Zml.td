@@ -19,8 +19,8 @@ class Zml_Op<string m, list<Trait> t = []> : Op<Zml_Dialect, m, t>;
 
 //===------------------------------- level 1: tensors -------------------------------===//
 
-def Zml_YieldOp : Zml_Op<"yield", [Pure, Terminator, ReturnLike, ParentOneOf<["SortOp", "ScatterOp"]>]> {
-  let summary = "ends a region of sort or scatter";
+def Zml_YieldOp : Zml_Op<"yield", [Pure, Terminator, ReturnLike, ParentOneOf<["SortOp", "ScatterOp", "ScanOp"]>]> {
+  let summary = "ends a region of sort, scatter or scan";
   let arguments = (ins Variadic<AnyType>:$values);
   let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
 }
@@ -58,6 +58,20 @@ def Zml_ScatterOp : Zml_Op<"scatter", [SameVariadicOperandSize, RecursiveMemoryE
   let results = (outs Variadic<AnyRankedTensor>:$outputs);
   let regions = (region SizedRegion<1>:$update);
   let assemblyFormat = "`(` $inputs `)` `[` $indices `]` `(` $updates `)` $update attr-dict `:` `(` type($inputs) `)` `[` type($indices) `]` `(` type($updates) `)` `->` type($outputs)";
+}
+
+def Zml_ScanOp : Zml_Op<"scan", [SameVariadicOperandSize, RecursiveMemoryEffects, SingleBlock, IsolatedFromAbove]> {
+  let summary = "running reduction along one dimension";
+  let description = [{
+    Element i of a result is inits combined with elements 0 .. i of the inputs (0 .. i-1 if `exclusive`), or with elements
+    n-1 .. i (n-1 .. i+1) if `reverse`. `inits` have the inputs' shape without the dimension. Region, associative: (elements,
+    elements that come after them in the tensor) -> combined.
+  }];
+  let arguments = (ins Variadic<AnyRankedTensor>:$inputs, Variadic<AnyRankedTensor>:$inits, I64Attr:$dimension, BoolAttr:$reverse,
+    BoolAttr:$exclusive);
+  let results = (outs Variadic<AnyRankedTensor>:$outputs);
+  let regions = (region SizedRegion<1>:$combiner);
+  let assemblyFormat = "`(` $inputs `)` `from` `(` $inits `)` `dim` `=` $dimension `reverse` `=` $reverse `exclusive` `=` $exclusive $combiner attr-dict `:` `(` type($inputs) `)` `from` `(` type($inits) `)` `->` type($outputs)";
 }
 
 //===------------------------- in kernels: matrix products --------------------------===//
@@ -139,8 +153,6 @@ def Zml_AsyncWaitOp : Zml_Op<"async_wait"> {
   let summary = "all but the last `pending` groups of the thread's copies are done, and a team_mma after the next barrier sees them";
   let arguments = (ins I64Attr:$pending);
   let assemblyFormat = "`pending` `=` $pending attr-dict";
-}
-
 //===--------------------------- level 2: the host program --------------------------===//
 
 def Zml_Buffer : TypeDef<Zml_Dialect, "Buffer"> {

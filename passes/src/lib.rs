@@ -20,5 +20,6 @@ pub mod pass;
 pub mod plan;
 pub mod simplify;
 pub mod spec;
+pub mod split;
 pub mod target;
 pub mod widen_predicates;

@@ -113,7 +113,9 @@ families! {
     indexed;
     control;
     sort;
+    sort_long;
     scatter;
+    scatter_rows;
     select_and_scatter;
     batch_norm;
     random;

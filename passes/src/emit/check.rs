@@ -5,7 +5,7 @@ use crate::{ir::*, pass::PassError};
 use mlir_sys::mlirDenseElementsAttrIsSplat;
 
 /// Tensor-level ops that the elemental engine evaluates.
-const TENSOR_OPS: [&str; 14] = [
+const TENSOR_OPS: [&str; 15] = [
     "linalg.generic",
     "linalg.reduce",
     "linalg.fill",
@@ -20,10 +20,11 @@ const TENSOR_OPS: [&str; 14] = [
     "tensor.pad",
     "tensor.concat",
     "zml.dynamic_update_slice",
+    "zml.scan",
 ];
 /// Dialects whose ops are rebuilt as they are in bodies.
 const SCALAR_DIALECTS: [&str; 3] = ["arith.", "math.", "scf."];
-const SCALAR_OPS: [&str; 4] = ["linalg.index", "linalg.yield", "tensor.extract", "tensor.yield"];
+const SCALAR_OPS: [&str; 5] = ["linalg.index", "linalg.yield", "tensor.extract", "tensor.yield", "zml.yield"];
 
 pub fn check(d: &Dispatch) -> Result<(), PassError> {
     for op in &d.ops {

@@ -35,6 +35,10 @@ const NEUTRAL: [&str; 13] = [
 ];
 
 impl Combiner {
+    /// Of a linalg.reduce.
+    pub fn of_reduce(op: O) -> Self {
+        Nest::of(op).map_or(Combiner::Serial, |nest| Combiner::of(&nest))
+    }
     pub fn of(nest: &Nest) -> Self {
         if let Some(ops) = (0..nest.outs.len()).map(|i| accumulating_op(nest, i)).collect() {
             return Combiner::Ops(ops);

@@ -138,6 +138,10 @@ fn run(d: &Dispatch, s: &Section, spec: &DeviceSpec) -> i64 {
         let cut = cut || (s.elements >= run && is_flat(d, s));
         cut && run * cost(d) <= MOST_OPS && (!serial || s.elements / run >= fill)
     };
+    // Searches of neighbours take turns of their own.
+    if d.ops.iter().flat_map(|op| walk(*op)).any(|op| matches!(name(op), "scf.for" | "scf.while")) {
+        return 1;
+    }
     while run > 1 && !fits(run) {
         run /= 2;
     }

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! The emitter is chosen by the dispatch's hero: [`loops`] for elements that stand alone, [`reduce`] for rows,
-//! [`matmul`] for contractions with tiles, by [`mma`] where the device multiplies matrices. All of them get values from the elemental engine ([`eval`]). Kernels use gpu,
+//! [`matmul`] for contractions with tiles, by [`mma`] where the device multiplies matrices, [`scan`] for running reductions.
+//! All of them get values from the elemental engine ([`eval`]). Kernels use gpu,
 //! scf, arith, math, memref and vector only and are the same for the same dispatch and numbers of the device.
 
 mod blocks;
@@ -25,7 +26,10 @@ mod mma;
 mod nest;
 mod output;
 mod reduce;
+mod scan;
 mod tile;
+
+pub(crate) use combine::Combiner;
 
 use crate::{
     ir::*,
@@ -56,6 +60,7 @@ impl Pass for Emit {
             let launch = match d.hero {
                 "loop" => loops::emit(&b, &d, spec)?,
                 "matmul" => matmul::emit(&b, &d, spec)?,
+                "scan" => scan::emit(&b, &d, spec)?,
                 "reduce" => reduce::emit(&b, &d, spec)?,
                 other => return Err(PassError::Bug(format!("{}: there is no hero `{other}`", d.name))),
             };

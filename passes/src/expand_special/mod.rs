@@ -7,6 +7,7 @@
 //! Invariant, checked by `verify`: no `zml.sort` or `zml.scatter` is left.
 
 mod scatter;
+mod search;
 mod sort;
 
 use crate::{

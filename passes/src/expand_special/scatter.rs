@@ -1,120 +1,95 @@
-//! Scatter by folding: element i of the input looks at every scatter position and takes in the updates whose window is at i.
-//! A window that is not wholly inside is skipped.
+//! Scatter, as what each element of the input reads. Few updates: every element looks at all of them ([`fold`]). Many: they
+//! are sorted by the row that they go to, and an element looks at its row's alone ([`by_rows`]). Either way an element takes
+//! its updates in their order, so every run gives the same. A window that is not wholly inside is skipped.
 
-use super::sort::region;
+mod by_rows;
+mod fold;
+
 use crate::{
     ir::*,
     legalize::{clamp_index, index_component},
 };
 
-struct Dims {
-    update_window: Vec<usize>,
-    inserted: Vec<usize>,
-    input_batching: Vec<usize>,
-    indices_batching: Vec<usize>,
-    to_operand: Vec<usize>,
-    index_vector: usize,
-}
-impl Dims {
-    fn of(op: O) -> Self {
-        let list = |n: &str| i64s_attr(op, n).unwrap_or_default().into_iter().map(|d| d as usize).collect();
-        Dims {
-            update_window: list("update_window_dims"),
-            inserted: list("inserted_window_dims"),
-            input_batching: list("input_batching_dims"),
-            indices_batching: list("scatter_indices_batching_dims"),
-            to_operand: list("scatter_dims_to_operand_dims"),
-            index_vector: int_attr(op, "index_vector_dim").unwrap_or_default() as usize,
-        }
-    }
-}
-
 pub fn expand<'c>(b: &B<'c>, op: O<'c>) {
-    let all = operands(op);
-    let n = all.len() / 2;
-    let (inputs, indices, updates) = (&all[..n], all[n], &all[n + 1..]);
-    let dims = Dims::of(op);
-    let unsigned = has_attr(op, "unsigned_indices");
-    let extents = shape(inputs[0].r#type());
-    let update_extents = shape(updates[0].r#type());
-    let rank = extents.len();
-    // Dimensions of the updates that number scatter positions, as those of the indices do without the index vector.
-    let positions: Vec<usize> = (0..update_extents.len()).filter(|d| !dims.update_window.contains(d)).collect();
-    let batching: Vec<Option<usize>> = (0..positions.len())
-        .map(|p| {
-            let at = if p >= dims.index_vector { p + 1 } else { p };
-            dims.indices_batching.iter().position(|d| *d == at).map(|k| dims.input_batching[k])
-        })
-        .collect();
-    // A loop for each position that is not the element's own batch, at least one.
-    let mut loops = rank;
-    let mut bounds = vec![];
-    let of: Vec<usize> = batching
-        .iter()
-        .zip(&positions)
-        .map(|(batch, p)| {
-            batch.unwrap_or_else(|| {
-                bounds.push(update_extents[*p]);
-                loops += 1;
-                loops - 1
-            })
-        })
-        .collect();
-    if bounds.is_empty() {
-        bounds.push(1);
-        loops += 1;
+    let s = Scatter::of(b, op);
+    let looks = s.positions.iter().map(|p| s.update_extents[*p]).product::<i64>();
+    // What sorting takes pays only where each element would look at much.
+    let few = looks <= 8 || looks.saturating_mul(s.extents.iter().product()) <= 1 << 18;
+    let new = if few { fold::expand(b, &s) } else { by_rows::expand(b, &s) };
+    for (k, v) in new.into_iter().enumerate() {
+        rewrite::replace_uses(result(op, k), v);
     }
-    let window: Vec<usize> =
-        (0..rank).filter(|d| !dims.inserted.contains(d) && !dims.input_batching.contains(d)).collect();
-    let extent_of = |d: usize| window.iter().position(|w| *w == d).map_or(1, |k| update_extents[dims.update_window[k]]);
+}
 
-    let components: Vec<V> =
-        (0..dims.to_operand.len()).map(|k| index_component(b, indices, dims.index_vector, k)).collect();
-    let mut ins: Vec<_> = components.iter().map(|v| (*v, b.projection(loops, &of))).collect();
-    let bound_loops: Vec<usize> = (rank..loops).collect();
-    ins.push((b.empty(&bounds, elem(inputs[0].r#type())), b.projection(loops, &bound_loops)));
-    let identity: Vec<usize> = (0..rank).collect();
-    let outs: Vec<_> = inputs.iter().map(|v| (*v, b.projection(loops, &identity))).collect();
-    let iterators = "p".repeat(rank) + &"r".repeat(loops - rank);
-    let body = block(op, 0);
-    let folded = b.generic(&iterators, &ins, &outs, |b, a| {
-        let old = &a[ins.len()..];
-        let mut hit = b.cint(b.i1(), 1);
-        let mut place: Vec<V> = vec![b.cidx(0); update_extents.len()];
-        for (p, loop_) in positions.iter().zip(&of) {
-            place[*p] = b.loop_index(*loop_ as i64);
+/// A scatter, read.
+struct Scatter<'c> {
+    inputs: Vec<V<'c>>,
+    updates: Vec<V<'c>>,
+    /// For each dimension that has a start index, it alone.
+    components: Vec<V<'c>>,
+    /// Input dimension of each component.
+    to_operand: Vec<usize>,
+    input_batching: Vec<usize>,
+    unsigned: bool,
+    extents: Vec<i64>,
+    update_extents: Vec<i64>,
+    /// Dimensions of the updates that number scatter positions, and the input's batch dimension that each stands for.
+    positions: Vec<usize>,
+    batch: Vec<Option<usize>>,
+    /// Input dimensions that windows extend over, and the updates' dimension of each.
+    window: Vec<(usize, usize)>,
+    body: Blk<'c>,
+    unique: bool,
+}
+impl<'c> Scatter<'c> {
+    fn of(b: &B<'c>, op: O<'c>) -> Self {
+        let list =
+            |n: &str| i64s_attr(op, n).unwrap_or_default().into_iter().map(|d| d as usize).collect::<Vec<usize>>();
+        let all = operands(op);
+        let n = all.len() / 2;
+        let (update_window, inserted) = (list("update_window_dims"), list("inserted_window_dims"));
+        let (input_batching, indices_batching) = (list("input_batching_dims"), list("scatter_indices_batching_dims"));
+        let to_operand = list("scatter_dims_to_operand_dims");
+        let index_vector = int_attr(op, "index_vector_dim").unwrap_or_default() as usize;
+        let (extents, update_extents) = (shape(all[0].r#type()), shape(all[n + 1].r#type()));
+        let positions: Vec<usize> = (0..update_extents.len()).filter(|d| !update_window.contains(d)).collect();
+        let batch = (0..positions.len())
+            .map(|p| {
+                let at = if p >= index_vector { p + 1 } else { p };
+                indices_batching.iter().position(|d| *d == at).map(|k| input_batching[k])
+            })
+            .collect();
+        let windowed = (0..extents.len()).filter(|d| !inserted.contains(d) && !input_batching.contains(d));
+        Scatter {
+            inputs: all[..n].to_vec(),
+            updates: all[n + 1..].to_vec(),
+            components: (0..to_operand.len()).map(|k| index_component(b, all[n], index_vector, k)).collect(),
+            window: windowed.zip(update_window).collect(),
+            unsigned: has_attr(op, "unsigned_indices"),
+            unique: bool_attr(op, "unique_indices").unwrap_or(false),
+            body: block(op, 0),
+            to_operand,
+            input_batching,
+            extents,
+            update_extents,
+            positions,
+            batch,
         }
-        for (d, extent) in extents.iter().enumerate() {
-            if dims.input_batching.contains(&d) {
-                continue;
-            }
-            let i = b.loop_index(d as i64);
-            let room = extent - extent_of(d);
-            let start = match dims.to_operand.iter().position(|x| *x == d) {
-                Some(k) => {
-                    // Unchanged by clamping: the window is inside.
-                    let clamped = clamp_index(b, a[k], unsigned, room);
-                    let t = a[k].r#type();
-                    let cast = if unsigned { "arith.index_castui" } else { "arith.index_cast" };
-                    let back = b.op1(cast, &[clamped], t, &[]);
-                    hit = b.same("arith.andi", &[hit, b.cmpi("eq", back, a[k])]);
-                    clamped
-                }
-                None => b.cidx(0),
-            };
-            let offset = b.same("arith.subi", &[i, start]);
-            let within = b.cmpi("ult", offset, b.cidx(extent_of(d)));
-            hit = b.same("arith.andi", &[hit, within]);
-            if let Some(k) = window.iter().position(|w| *w == d) {
-                place[dims.update_window[k]] = b.select(within, offset, b.cidx(0));
-            }
-        }
-        let new: Vec<V> = updates.iter().map(|u| b.extract(*u, &place)).collect();
-        let args: Vec<V> = old.iter().chain(&new).copied().collect();
-        let combined = region(b, body, &args);
-        combined.iter().zip(old).map(|(c, o)| b.select(hit, *c, *o)).collect()
-    });
-    for k in 0..n {
-        rewrite::replace_uses(result(op, k), result(folded, k));
+    }
+    /// The updates' dimension that a window has along dimension `d` of the input.
+    fn window_dim(&self, d: usize) -> Option<usize> {
+        self.window.iter().find(|w| w.0 == d).map(|w| w.1)
+    }
+    /// Elements of a window along dimension `d` of the input.
+    fn window_extent(&self, d: usize) -> i64 {
+        self.window_dim(d).map_or(1, |u| self.update_extents[u])
+    }
+    /// Where the window that has index `x` starts along dimension `d`, and whether it is inside.
+    fn start(&self, b: &B<'c>, d: usize, x: V<'c>) -> (V<'c>, V<'c>) {
+        let clamped = clamp_index(b, x, self.unsigned, self.extents[d] - self.window_extent(d));
+        // Unchanged by clamping: the window is inside.
+        let cast = if self.unsigned { "arith.index_castui" } else { "arith.index_cast" };
+        let back = b.op1(cast, &[clamped], x.r#type(), &[]);
+        (clamped, b.cmpi("eq", back, x))
     }
 }

@@ -40,6 +40,7 @@ fn place(f: &mut Grouper, node: Node) {
             found(f, node, Hero::Matmul, format!("a contraction with m = {m} and n = {n}"));
         }
         Kind::Window => found(f, node, Hero::Loop, "a reduction over a window, serial in each element".into()),
+        Kind::Scan => found(f, node, Hero::Scan, "a running reduction".into()),
         Kind::Update => update(f, node),
         Kind::Special => whole(f, node, Hero::Special, "an op with a kernel of its own"),
     }

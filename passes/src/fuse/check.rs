@@ -5,7 +5,7 @@
 //! 3. Its arguments are tensors, each read; its results are values of ops, no two the same.
 //! 4. `zml.alias` names, for each result or -1, an argument that the defining update writes into and nothing else reads.
 //! 5. All results have as many elements as the hero says (loop: all alike; reduce: a multiple of the rows; matmul: the
-//!    contraction's), counting an update for a result in place.
+//!    contraction's; scan: the scan's), counting an update for a result in place.
 //! 6. Every read of a heavy op is at the element's or row's own index.
 //! 7. reduce has a heavy op, and each has one element a row; matmul has exactly one, a contraction with m and n.
 //! 8. Not more buffers than the profile allows.
@@ -75,6 +75,7 @@ fn dispatch(func: O, spec: &DeviceSpec) -> Result<(), String> {
     let (hero, rows) = match str_attr(func, "zml.hero") {
         Some("loop") => (Hero::Loop, first),
         Some("reduce") => (Hero::Reduce, int_attr(func, "zml.rows").ok_or("has no zml.rows")?),
+        Some("scan") => (Hero::Scan, heavies.first().map_or(0, |h| view.elements(*h))),
         Some("matmul") => (Hero::Matmul, heavies.first().map_or(0, |h| view.elements(*h))),
         Some(z) => return ensure(inner.iter().any(|n| name(n.op) == z), || format!("the hero {z} is unknown")),
         None => return Err("has no zml.hero".into()),
@@ -86,6 +87,8 @@ fn dispatch(func: O, spec: &DeviceSpec) -> Result<(), String> {
     }
     let one_contraction = heavies.len() == 1 && heavies.iter().all(|h| view.nodes[*h].kind == Kind::Contraction);
     ensure(hero != Hero::Reduce || !heavies.is_empty(), || "reduces nothing".into())?;
+    let one_scan = heavies.len() == 1 && heavies.iter().all(|h| view.nodes[*h].kind == Kind::Scan);
+    ensure(hero != Hero::Scan || one_scan, || "does not have exactly one scan".into())?;
     ensure(hero != Hero::Matmul || one_contraction, || "does not have exactly one contraction".into())?;
 
     let mut f = Grouper::new(&view, usize::MAX);

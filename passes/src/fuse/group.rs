@@ -16,6 +16,7 @@ pub enum Hero {
     Loop,
     Reduce,
     Matmul,
+    Scan,
     /// One op that no hero covers.
     Special,
     /// One op that stays in the entry, so that dependencies through it are seen.

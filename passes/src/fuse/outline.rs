@@ -81,6 +81,7 @@ impl<'c> Outliner<'c> {
             Hero::Loop => "loop",
             Hero::Reduce => "reduce",
             Hero::Matmul => "matmul",
+            Hero::Scan => "scan",
             Hero::Special | Hero::Host => name(view.nodes[group.members[0]].op),
         };
         set_attr(func, "zml.dispatch", b.unit());

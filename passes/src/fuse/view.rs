@@ -21,8 +21,10 @@ pub enum Kind {
     Reduce,
     /// A multiply-add contraction that has m and n loops.
     Contraction,
-    /// A reduction with other index maps: convolution, pooling.
+    /// A reduction with other index maps (convolution, pooling), or a search.
     Window,
+    /// A running reduction, `zml.scan`.
+    Scan,
     /// `zml.dynamic_update_slice`
     Update,
     /// Any other op on tensors: a dispatch of its own.
@@ -33,7 +35,7 @@ pub enum Kind {
 impl Kind {
     /// Has loops of its own, so is never computed twice.
     pub fn heavy(self) -> bool {
-        matches!(self, Kind::Reduce | Kind::Contraction | Kind::Window)
+        matches!(self, Kind::Reduce | Kind::Contraction | Kind::Window | Kind::Scan)
     }
 }
 
@@ -288,7 +290,7 @@ fn kind(op: O) -> (Kind, (i64, i64)) {
         "linalg.generic" => {
             let g = Generic::of(op).expect("a generic");
             if g.is_parallel() {
-                Kind::Map
+                if searches(op) { Kind::Window } else { Kind::Map }
             } else if !follows(&g) {
                 Kind::Window
             } else {
@@ -299,12 +301,17 @@ fn kind(op: O) -> (Kind, (i64, i64)) {
             }
         }
         "zml.dynamic_update_slice" => Kind::Update,
+        "zml.scan" => Kind::Scan,
         z if z.starts_with("scf.") || z.starts_with("func.") || z.starts_with("arith.") || z == "tensor.extract" => {
             Kind::Host
         }
         _ => Kind::Special,
     };
     (k, none)
+}
+/// Whether the body has loops of its own, as a search has.
+fn searches(op: O) -> bool {
+    walk(op).iter().any(|o| matches!(name(*o), "scf.for" | "scf.while"))
 }
 /// A constant that is one value everywhere.
 fn is_splat(op: O) -> bool {
@@ -389,6 +396,22 @@ fn form<'c>(op: O<'c>, number: &mut dyn FnMut(V<'c>) -> Val) -> Form {
             let operands = operands(op).into_iter().enumerate();
             let operands = operands.map(|(i, v)| (number(v), if i < n { all.clone() } else { kept.clone() })).collect();
             Form::Loops { extents, reduces, out, operands, captured: vec![] }
+        }
+        "zml.scan" => {
+            // Each element of an input is evaluated once, as if at the result's own.
+            let all = operands(op);
+            let (inputs, inits) = all.split_at(all.len() / 2);
+            let extents = shape(inputs[0].r#type());
+            let d = int_attr(op, "dimension").unwrap_or_default() as usize;
+            let own: Vec<usize> = (0..extents.len()).collect();
+            let at = |skip: Option<usize>| -> Vec<Coordinate> {
+                own.iter().filter(|i| Some(**i) != skip).map(|i| Coordinate::Loop(*i)).collect()
+            };
+            let inputs = inputs.iter().map(|v| (*v, at(None)));
+            let all: Vec<(V, Vec<Coordinate>)> = inputs.chain(inits.iter().map(|v| (*v, at(Some(d))))).collect();
+            let operands = all.into_iter().map(|(v, at)| (number(v), at)).collect();
+            let reduces = vec![false; extents.len()];
+            Form::Loops { extents, reduces, out: own.clone(), operands, captured: vec![] }
         }
         "tensor.expand_shape" | "tensor.collapse_shape" => Form::Reshape(number(operand(op, 0))),
         "tensor.extract_slice" if ranks_agree(op) => Form::Slice {

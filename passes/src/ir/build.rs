@@ -304,6 +304,29 @@ impl<'c> B<'c> {
         let types: Vec<Type> = inits.iter().map(ValueLike::r#type).collect();
         self.op("linalg.reduce", &all, &types, &[("dimensions", self.i64s(dims))], vec![r])
     }
+    /// zml.scan over `.0`, reversed, exclusive: `f` combines elements with those that come after them.
+    pub fn scan(
+        &self,
+        inputs: &[V<'c>],
+        inits: &[V<'c>],
+        (dimension, reverse, exclusive): (usize, bool, bool),
+        f: impl FnOnce(&B<'c>, &[V<'c>]) -> Vec<V<'c>>,
+    ) -> Vec<V<'c>> {
+        let all: Vec<V> = inputs.iter().chain(inits).copied().collect();
+        let scalars: Vec<Type> = inputs.iter().chain(inputs).map(|x| elem(x.r#type())).collect();
+        let r = self.region(&scalars, |b, a| {
+            let y = f(b, a);
+            b.op("zml.yield", &y, &[], &[], vec![]);
+        });
+        let types: Vec<Type> = inputs.iter().map(ValueLike::r#type).collect();
+        let flag = |x: bool| self.attr(if x { "true" } else { "false" });
+        let attrs = [
+            ("dimension", self.i64_attr(dimension as i64)),
+            ("reverse", flag(reverse)),
+            ("exclusive", flag(exclusive)),
+        ];
+        super::results(self.op("zml.scan", &all, &types, &attrs, vec![r]))
+    }
     /// Index of a loop, in a generic's body.
     pub fn loop_index(&self, dim: i64) -> V<'c> {
         self.op1("linalg.index", &[], self.index(), &[("dim", self.i64_attr(dim))])

@@ -1,6 +1,6 @@
 //! Changing IR in place: attributes, operands, cloning with a value map (the C API has no IRMapping), erasing.
 
-use super::{AttributeLike, B, Blk, O, OperationLike, V, key, op_ref, result, walk};
+use super::{AttributeLike, B, Blk, O, OperationLike, V, arg, key, op_ref, operands, ops, result, walk};
 use melior::{
     StringRef,
     ir::{Attribute, ValueLike},
@@ -57,4 +57,18 @@ pub fn move_to_end(op: O, block: Blk) {
         mlirOperationRemoveFromParent(op.to_raw());
         mlirBlockAppendOwnedOperation(block.to_raw(), op.to_raw());
     }
+}
+
+/// The ops of `body` again, for these arguments: what its terminator would take.
+pub fn yielded<'c>(b: &B<'c>, body: Blk<'c>, with: &[V<'c>]) -> Vec<V<'c>> {
+    let mut map = Map::new();
+    for (i, v) in with.iter().enumerate() {
+        map.insert(key(arg(body, i)), *v);
+    }
+    let all = ops(body);
+    let (last, rest) = all.split_last().expect("a body has a terminator");
+    for op in rest {
+        clone_mapped(b, *op, &mut map);
+    }
+    operands(*last).into_iter().map(|v| map.get(&key(v)).copied().unwrap_or(v)).collect()
 }

@@ -26,6 +26,8 @@ mod window;
 
 pub use error::LegalizeError;
 pub(crate) use index::{clamp_index, index_component};
+pub(crate) use pad::grow;
+pub(crate) use shape::slice_static;
 
 use crate::ir::{B, V, rewrite::set_attr};
 use error::{Refusal, dtypes};

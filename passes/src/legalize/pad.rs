@@ -72,7 +72,7 @@ fn edges<'c>(b: &B<'c>, x: V<'c>, low: &[i64], high: &[i64]) -> V<'c> {
     slice_static(b, x, low, &sizes, &vec![1; from.len()])
 }
 /// Adds the positive amounts at the edges.
-fn grow<'c>(b: &B<'c>, x: V<'c>, low: &[i64], high: &[i64], value: impl FnOnce(&B<'c>) -> V<'c>) -> V<'c> {
+pub(crate) fn grow<'c>(b: &B<'c>, x: V<'c>, low: &[i64], high: &[i64], value: impl FnOnce(&B<'c>) -> V<'c>) -> V<'c> {
     let from = shape(x.r#type());
     let (low, high): (Vec<i64>, Vec<i64>) =
         (low.iter().map(|e| (*e).max(0)).collect(), high.iter().map(|e| (*e).max(0)).collect());

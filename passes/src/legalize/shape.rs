@@ -110,7 +110,7 @@ pub(super) fn interleave<'c>(b: &B<'c>, re: V<'c>, im: V<'c>) -> V<'c> {
     })
 }
 /// tensor.extract_slice with static offsets, sizes and strides; one without elements is a constant.
-pub(super) fn slice_static<'c>(b: &B<'c>, x: V<'c>, starts: &[i64], sizes: &[i64], strides: &[i64]) -> V<'c> {
+pub(crate) fn slice_static<'c>(b: &B<'c>, x: V<'c>, starts: &[i64], sizes: &[i64], strides: &[i64]) -> V<'c> {
     if sizes.contains(&0) {
         let t = b.tensor(sizes, elem(x.r#type()));
         return b.constant(b.attr(&format!("dense<> : {t}")), t);

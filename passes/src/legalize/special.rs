@@ -12,7 +12,7 @@ use crate::ir::{B, V, ValueLike, elem, result, results};
 use zmlc_import::tree::{Attr, Block, OpKind, ScatterDims, ValueId};
 
 /// The region of a zml op must be closed: what it reads from outside could be any tensor.
-fn closed(region: &Block) -> Result<(), Refusal> {
+pub(super) fn closed(region: &Block) -> Result<(), Refusal> {
     fn walk(block: &Block, known: &mut Vec<ValueId>) -> bool {
         known.extend(&block.args);
         block.ops.iter().all(|op| {

@@ -125,6 +125,27 @@ pub(super) fn convolution<'c>(cx: &Cx<'_, '_, 'c>, c: &Convolution) -> Result<Va
     Ok(sums.each(|v| b.reshape(v, &out)))
 }
 
+/// If windows are all that comes before an element along one dimension, or all that comes after it: that dimension, and
+/// whether it is the latter.
+fn running(w: &Window, extents: &[i64]) -> Option<(usize, bool)> {
+    /// What is shorter is summed anew for each element.
+    const SHORT: i64 = 16;
+    if w.strides.iter().chain(&w.base_dilations).chain(&w.window_dilations).any(|x| *x != 1) {
+        return None;
+    }
+    let mut long = (0..extents.len()).filter(|d| w.dimensions[*d] > 1 || w.padding[*d] != (0, 0));
+    let d = long.next().filter(|_| long.next().is_none())?;
+    let n = extents[d];
+    if n < SHORT || w.dimensions[d] != n || extents.contains(&0) {
+        return None;
+    }
+    match w.padding[d] {
+        (low, 0) if low == n - 1 => Some((d, false)),
+        (0, high) if high == n - 1 => Some((d, true)),
+        _ => None,
+    }
+}
+
 pub(super) fn reduce_window<'c>(cx: &mut Cx<'_, '_, 'c>, w: &Window) -> Result<Vec<Val<'c>>, Refusal> {
     let b = cx.b;
     let n = cx.op.operands.len() / 2;
@@ -143,13 +164,36 @@ pub(super) fn reduce_window<'c>(cx: &mut Cx<'_, '_, 'c>, w: &Window) -> Result<V
         inputs[0] = to(&inputs[0], types[0], acc)?;
         inits[0] = to(&inits[0], types[0], acc)?;
     }
+    let out = cx.out_shape();
+    if let Some((d, reverse)) = running(w, &cx.shape(0))
+        && super::special::closed(region).is_ok()
+    {
+        let rows: Vec<i64> = (0..out.len()).filter(|i| *i != d).map(|i| out[i]).collect();
+        let flat = |v: &[Val<'c>]| v.iter().flat_map(Val::parts).collect::<Vec<V>>();
+        let starts: Vec<Val> = inits.iter().map(|v| fill(&b, v, &rows)).collect();
+        let (flat_inputs, flat_starts) = (flat(&inputs), flat(&starts));
+        let done = b.scan(&flat_inputs, &flat_starts, (d, reverse, false), |b, a| {
+            let (x, y) = a.split_at(flat_inputs.len());
+            match combiner(region).filter(|_| wide) {
+                Some(kind) => {
+                    let sum = scalar::binary(b, kind, acc, &Val::One(x[0]), &Val::One(y[0]));
+                    vec![sum.map_or(x[0], |v| v.one())]
+                }
+                None => {
+                    let args: Vec<Val> = unflatten(&inputs, x).into_iter().chain(unflatten(&inputs, y)).collect();
+                    flat(&cx.scalar_region(b, 0, &args))
+                }
+            }
+        });
+        let done = unflatten(&inputs, &done);
+        return if wide { Ok(vec![to(&done[0], acc, types[0])?]) } else { Ok(done) };
+    }
     let padding = Padding {
         low: w.padding.iter().map(|p| p.0).collect(),
         high: w.padding.iter().map(|p| p.1).collect(),
         interior: w.base_dilations.iter().map(|d| d - 1).collect(),
     };
     let padded: Vec<Val> = inputs.iter().zip(&inits).map(|(x, init)| pad(&b, x, init, &padding)).collect();
-    let out = cx.out_shape();
     if out.is_empty() {
         return Err(Refusal::form("a window over a tensor of rank 0"));
     }

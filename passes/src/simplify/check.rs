@@ -28,6 +28,7 @@ const TENSOR: &[&str] = &[
     "zml.dynamic_update_slice",
     "zml.sort",
     "zml.scatter",
+    "zml.scan",
 ];
 /// Control flow over tensors, with what takes a predicate or an index out of one.
 const CONTROL: &[&str] = &[

@@ -8,7 +8,7 @@ use melior::ir::{AffineMap, Attribute, attribute::DenseElementsAttribute};
 fn value_of<'c>(v: V<'c>) -> Option<Attribute<'c>> {
     let op = def(v)?;
     match name(op) {
-        "arith.constant" => {
+        "arith.constant" if !has_attr(op, "zml.position") => {
             let dense = DenseElementsAttribute::try_from(attr(op, "value")?).ok()?;
             dense.is_splat().then(|| dense.splat_value())
         }

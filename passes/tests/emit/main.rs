@@ -7,4 +7,5 @@ mod matmul;
 mod mma;
 mod programs;
 mod reduce;
+mod scan;
 mod simulate;

@@ -18,6 +18,7 @@ use zmlc_passes::{
     legalize::{self, ArgumentPlan, EntryPlan, ResultPlan, Role},
     pass::{self, Env, Pass, Run},
     simplify::Simplify,
+    split::Split,
 };
 
 fn plan(p: &tree::Program) -> EntryPlan {
@@ -39,7 +40,7 @@ fn fused(p: &tree::Program) -> Result<String, String> {
     legalize::entry(&B::new(&c, body(&m)), p, &func, &plan(p))
         .map_err(|e| format!("legalize: {} of {}", e[0].op, e[0].dtype))?;
     let spec = super::kernels::spec();
-    pass::run(&c, &mut m, &[&ExpandSpecial, &Simplify, &Fuse], Env { spec: Some(&spec) }, Run::default())
+    pass::run(&c, &mut m, &[&ExpandSpecial, &Simplify, &Split, &Fuse], Env { spec: Some(&spec) }, Run::default())
         .map_err(|e| e.to_string())?;
     Ok(context::print(&m))
 }

@@ -12,6 +12,7 @@ use zmlc_passes::{
     pass::{self, Env, Pass, Run},
     plan::Plan,
     simplify::Simplify,
+    split::Split,
 };
 
 /// The text after plan of a program of the corpus; `donated` are the arguments that are given away.
@@ -33,7 +34,7 @@ fn planned(name: &str, donated: &[usize]) -> String {
     let mut m: Module = legalize::module(&c, name, "1");
     legalize::entry(&B::new(&c, ir::body(&m)), &p, "main", &plan).unwrap_or_else(|e| panic!("{}", e[0]));
     let spec = spec(32);
-    let passes: [&dyn Pass; 3] = [&Simplify, &Fuse, &Plan];
+    let passes: [&dyn Pass; 4] = [&Simplify, &Split, &Fuse, &Plan];
     pass::run(&c, &mut m, &passes, Env { spec: Some(&spec) }, Run::default()).unwrap_or_else(|e| panic!("{name}: {e}"));
     context::print(&m)
 }

@@ -26,6 +26,11 @@ pub fn initial<'c>(em: &mut Em<'c>, b: &B<'c>, h: &Heavy<'c>, place: &Place, acr
         .collect()
 }
 
+/// Whether an initial value is still to be taken in: a serial reduction starts from it, a partial one has none.
+fn has_initial(h: &Heavy) -> bool {
+    !matches!(h.combiner, Combiner::Serial) && !has_attr(h.nest.op, "zml.partial")
+}
+
 /// Joins the parts of each row and makes the row's values known to the engine.
 pub fn meet<'c>(
     em: &mut Em<'c>,
@@ -45,7 +50,7 @@ pub fn meet<'c>(
     let mut init = vec![];
     let mut whole = vec![];
     for h in heavy {
-        if !matches!(h.combiner, Combiner::Serial) {
+        if has_initial(h) {
             init.extend(initial(em, b, h, place, across as usize).into_iter().flatten());
         }
     }
@@ -54,7 +59,7 @@ pub fn meet<'c>(
         let n = h.nest.outs.len() * across as usize;
         let (mine, rest) = joined.split_at(n);
         joined = rest;
-        if matches!(h.combiner, Combiner::Serial) {
+        if !has_initial(h) {
             whole.extend(mine.to_vec());
             continue;
         }

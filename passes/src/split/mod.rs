@@ -1,0 +1,46 @@
+//! split: a reduction of long rows that are too few to fill the device becomes two, over parts of a row and over the parts;
+//! a running reduction becomes that of each part, started from what a running reduction of the parts leaves before it.
+//!
+//! ```text
+//! %r = linalg.reduce ins(%x : tensor<16777216xf32>) outs(%init : tensor<f32>) dimensions = [0]
+//! →  %p = linalg.reduce ins(%x' : tensor<1024x16384xf32>) outs(...) dimensions = [1] {zml.partial}
+//!    %r = linalg.reduce ins(%p : tensor<1024xf32>) outs(%init) dimensions = [0]
+//! ```
+//!
+//! Parts keep the order of their elements and their number depends on the shape and the device profile alone, so results are
+//! the same on every run. `zml.partial` says that the initial value does not count: it is taken in once, at the end.
+
+mod reduction;
+mod scan;
+
+use crate::{
+    ir::*,
+    pass::{Env, Pass, PassError},
+};
+use melior::{Context, ir::Module};
+
+/// The pass.
+pub struct Split;
+
+impl Pass for Split {
+    fn name(&self) -> &'static str {
+        "split"
+    }
+    fn about(&self) -> &'static str {
+        "reductions and scans of few long rows in steps"
+    }
+    fn run<'c>(&self, context: &'c Context, module: &mut Module<'c>, env: Env) -> Result<(), PassError> {
+        let spec = env.spec();
+        for op in walk(module_op(module)) {
+            match name(op) {
+                "linalg.reduce" => reduction::split(&B::before(context, op), op, spec),
+                "zml.scan" => scan::split(&B::before(context, op), op, spec),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+    fn verify<'c>(&self, _context: &'c Context, module: &Module<'c>, _env: Env) -> Result<(), PassError> {
+        crate::simplify::level1(module)
+    }
+}
