@@ -12,7 +12,10 @@ pub enum Combiner {
     /// Each accumulator by one op of its own that has a neutral element.
     Ops(Vec<&'static str>),
     /// The body itself takes an accumulator in place of an input.
-    Body,
+    Body {
+        /// Whichever of two comes first.
+        commutes: bool,
+    },
     /// Only one element after the other.
     Serial,
 }
@@ -46,7 +49,7 @@ impl Combiner {
         let like = |(x, y): (&V, &V)| elem(x.r#type()) == elem(y.r#type());
         let read = (0..nest.ins.len()).all(|i| nest.reads_argument(i));
         if name(nest.op) == "linalg.reduce" && read && nest.ins.iter().zip(&nest.outs).all(like) {
-            Combiner::Body
+            Combiner::Body { commutes: super::commute::commutes(nest) }
         } else {
             Combiner::Serial
         }
@@ -55,7 +58,7 @@ impl Combiner {
     pub fn combine<'c>(&self, em: &mut Em<'c>, b: &B<'c>, nest: &Nest<'c>, x: &[V<'c>], y: &[V<'c>]) -> Vec<V<'c>> {
         match self {
             Combiner::Ops(ops) => ops.iter().zip(x.iter().zip(y)).map(|(op, (x, y))| b.same(op, &[*x, *y])).collect(),
-            Combiner::Body => {
+            Combiner::Body { .. } => {
                 let mut map = Scalars::new();
                 for (i, v) in y.iter().chain(x).enumerate() {
                     map.insert(key(arg(nest.body, i)), Scalar::Value(*v));

@@ -16,6 +16,7 @@ mod body;
 mod build;
 mod check;
 mod combine;
+mod commute;
 mod contraction;
 mod eval;
 mod index;

@@ -125,7 +125,7 @@ fn tree<'c>(
         let all = combine(em, b, heavy, &mine, &other, across as usize);
         store(em, b, &all);
     };
-    if heavy.iter().any(|h| h.by_body()) {
+    if heavy.iter().any(|h| h.ordered()) {
         // Neighbours first, so that what comes earlier in the row stays on the left.
         let (_, segments) = plan.segments(heavy[0].nest.reduction_extent());
         let mut by = 1;

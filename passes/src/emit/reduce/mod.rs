@@ -25,10 +25,7 @@ use super::{
 use crate::{ir::*, pass::PassError, spec::DeviceSpec};
 use meet::{initial, meet};
 use melior::ir::Type;
-use plan::{Heavy, MOST_OPS, Plan, heavy, plan, power_below};
-
-/// Chunks of a thread that are written out one after the other rather than in a loop.
-const UNROLL: i64 = 16;
+use plan::{Heavy, MOST_OPS, Plan, UNROLL, heavy, plan, power_below};
 
 pub fn emit<'c>(b: &B<'c>, d: &Dispatch<'c>, spec: &DeviceSpec) -> Result<Launch, PassError> {
     let rows = int_attr(d.func, "zml.rows")
@@ -113,9 +110,9 @@ fn rows_of_group<'c>(
         let mut left: Vec<&Heavy> = heavy.iter().filter(|h| h.level == level).collect();
         while let Some(first) = left.first() {
             let extent = first.nest.reduction_extent();
-            let alike = (extent, first.by_body());
-            let (now, later): (Vec<&Heavy>, Vec<&Heavy>) =
-                left.into_iter().partition(|h| (h.nest.reduction_extent(), h.by_body()) == alike);
+            let alike = |h: &Heavy| (h.nest.reduction_extent(), h.from_first(), h.ordered());
+            let wanted = alike(first);
+            let (now, later): (Vec<&Heavy>, Vec<&Heavy>) = left.into_iter().partition(|h| alike(h) == wanted);
             let partial = accumulate(em, b, plan, &place, &now, extent, cost(d));
             meet(em, b, frame, plan, &place, &now, &partial);
             left = later;
@@ -218,9 +215,10 @@ fn accumulate<'c>(
 ) -> Vec<V<'c>> {
     let across = plan.lanes_across() as usize;
     let along = plan.lanes_along();
-    // Those that the body itself joins keep the order of the elements: a part is a segment, and starts from its first.
-    let by_body = heavy.iter().any(|h| h.by_body());
-    let (segment, segments) = plan.segments(extent);
+    // Where the order of elements counts a part is a segment.
+    let ordered = heavy.iter().any(|h| h.ordered());
+    let from_first = heavy.iter().any(|h| h.from_first());
+    let (segment, segments) = if ordered { plan.segments(extent) } else { (1, plan.parts) };
     let mut first = place.part;
     if segments < plan.parts {
         let (x, last) = (em.ssa(b, first), em.index(segments - 1));
@@ -248,7 +246,7 @@ fn accumulate<'c>(
                     init.extend(vec![x; across]);
                 }
             }
-            Combiner::Body => {
+            Combiner::Body { .. } => {
                 let k = em.ix.scale(first, along);
                 let k = em.ix.add(k, lane);
                 let loops = element(em, h, k);
@@ -298,9 +296,16 @@ fn accumulate<'c>(
         next
     };
     let budget = MOST_OPS / (cost * plan.lanes).max(1);
-    if by_body {
-        // The first chunk is in already.
+    // The first chunk is in already.
+    if ordered {
         return for_segment(em, b, (extent / along, segment), first, budget, init, &mut step);
+    }
+    if from_first {
+        let mut later = |em: &mut Em<'c>, b: &B<'c>, ks: &[Ix], carried: &[V<'c>]| {
+            let ks: Vec<Ix> = ks.iter().map(|k| em.ix.add_constant(*k, plan.parts)).collect();
+            step(em, b, &ks, carried)
+        };
+        return for_chunks(em, b, (extent / along - plan.parts, plan.parts), place.part, budget, init, &mut later);
     }
     for_chunks(em, b, (extent / along, plan.parts), place.part, budget, init, &mut step)
 }

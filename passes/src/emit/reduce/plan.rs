@@ -5,6 +5,8 @@ use crate::{ir::*, spec::DeviceSpec};
 
 /// Ops of one thread above which nothing is written out.
 pub const MOST_OPS: i64 = 1024;
+/// Chunks of a thread that are written out one after the other rather than in a loop.
+pub const UNROLL: i64 = 16;
 
 /// One reduction of the dispatch.
 pub struct Heavy<'c> {
@@ -61,8 +63,13 @@ pub fn heavy<'c>(d: &Dispatch<'c>) -> Vec<Heavy<'c>> {
 }
 
 impl Heavy<'_> {
-    pub fn by_body(&self) -> bool {
-        matches!(self.combiner, Combiner::Body)
+    /// Whether parts start from their first elements: there is no neutral one.
+    pub fn from_first(&self) -> bool {
+        matches!(self.combiner, Combiner::Body { .. })
+    }
+    /// Whether the order of elements must be kept.
+    pub fn ordered(&self) -> bool {
+        matches!(self.combiner, Combiner::Body { commutes: false })
     }
     /// Extents of the results: one element a row.
     pub fn extents(&self) -> Vec<i64> {
@@ -111,7 +118,7 @@ pub fn plan(d: &Dispatch, heavy: &[Heavy], items: &[Item], rows: i64, spec: &Dev
     let inputs = heavy.iter().flat_map(|h| h.nest.ins.iter()).filter(|v| is_tensor(v.r#type()));
     let widest = inputs.map(|v| elem_bytes(v.r#type())).max().unwrap_or(1);
     let serial = heavy.iter().any(|h| matches!(h.combiner, Combiner::Serial));
-    let by_body = heavy.iter().any(Heavy::by_body);
+    let from_first = heavy.iter().any(Heavy::from_first);
     let innermost = |n: &Nest| n.reduction_loops().last().map_or(1, |l| n.bounds[*l]);
     let fits = |lanes: i64| {
         lanes * cost(d) <= MOST_OPS
@@ -131,7 +138,7 @@ pub fn plan(d: &Dispatch, heavy: &[Heavy], items: &[Item], rows: i64, spec: &Dev
     let room = i64::from(spec.shared_bytes) / (accumulators * if along.is_some() { lanes } else { 1 }).max(1);
     let most = power_below(i64::from(spec.max_block).min(room));
     let least = heavy.iter().map(|h| h.nest.reduction_extent()).min().unwrap_or(1);
-    let limit = power_below(match (serial, by_body) {
+    let limit = power_below(match (serial, from_first) {
         (true, _) => 1,
         // Each part has a first chunk.
         (_, true) => least / if along.is_some() { 1 } else { lanes },
@@ -156,13 +163,16 @@ pub fn plan(d: &Dispatch, heavy: &[Heavy], items: &[Item], rows: i64, spec: &Dev
     // A subgroup for a row, more where its chunks would not all be under way at once or the rows do not fill the device.
     let wanted = (chunks / 8).max(chunks.min(32));
     let wanted = if rows * wanted < fill * 64 { chunks.min(fill * 64 / rows.max(1)).max(wanted) } else { wanted };
-    let block = if rows * 256 < fill * 64 { 1024 } else { 256 }.min(most);
+    // A row that does not stay in registers is read again for each level: the fewer are under way, the more stay in caches.
+    let again = tail > 1 && chunks > 256 * UNROLL;
+    let block = if rows * 256 < fill * 64 || again { 1024 } else { 256 }.min(most);
     plan.parts = power_below(wanted.max(1)).min(block).min(limit);
     let spread = power_below((rows / fill).max(1)).max(if plan.parts < 32 { 32 / plan.parts } else { 1 });
     plan.owned = (256.min(most) / plan.parts).max(1).min(power_below((2 * rows - 1).max(1))).min(spread);
     let subgroup = i64::from(spec.subgroup);
     let exchanged = heavy.iter().all(|h| {
-        matches!(h.combiner, Combiner::Ops(_))
+        !matches!(h.combiner, Combiner::Serial)
+            && !h.ordered()
             && h.nest.outs.iter().all(|o| bits(elem(o.r#type())) == 32 && !is_index(elem(o.r#type())))
     });
     if exchanged && subgroup > 1 && plan.parts > 1 && (plan.parts * plan.owned) % subgroup == 0 {
