@@ -12,6 +12,7 @@ use std::{
 use zmlc_passes::{
     assign_descriptors::AssignDescriptors,
     context,
+    count_loops::CountLoops,
     emit::Emit,
     expand_math::ExpandMath,
     expand_special::ExpandSpecial,
@@ -40,7 +41,7 @@ pub const SERIALIZE: &str = "serialize";
 
 /// For all devices alike.
 pub fn common() -> Vec<&'static dyn Pass> {
-    vec![&ExpandSpecial, &Simplify]
+    vec![&ExpandSpecial, &Simplify, &CountLoops]
 }
 /// Once for each device profile.
 pub fn device(selected: &Selected, fusion: Fusion) -> Vec<&'static dyn Pass> {

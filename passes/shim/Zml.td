@@ -206,9 +206,12 @@ def Zml_FillOp : Zml_Op<"fill"> {
 
 def Zml_WhileOp : Zml_Op<"while", [NoTerminator, SingleBlock]> {
   let summary = "runs condition, and while the predicate byte is 1 runs body and starts over";
-  let arguments = (ins Zml_Buffer:$predicate, I64Attr:$offset);
+  let description = [{
+    With `turns` the body runs so often, whatever the condition says.
+  }];
+  let arguments = (ins Zml_Buffer:$predicate, I64Attr:$offset, OptionalAttr<I64Attr>:$turns);
   let regions = (region SizedRegion<1>:$condition, SizedRegion<1>:$body);
-  let assemblyFormat = "$predicate `at` $offset `condition` $condition `body` $body attr-dict";
+  let assemblyFormat = "$predicate `at` $offset (`turns` `=` $turns^)? `condition` $condition `body` $body attr-dict";
 }
 
 def Zml_IfOp : Zml_Op<"if", [NoTerminator, SingleBlock]> {

@@ -6,6 +6,7 @@
 
 pub mod assign_descriptors;
 pub mod context;
+pub mod count_loops;
 pub mod emit;
 pub mod evaluate;
 pub mod expand_math;

@@ -145,7 +145,12 @@ fn steps(p: &zml_format::Profile, program: &Program, list: &[Step], indent: usiz
             Step::Barrier => writeln!(text, "{pad}barrier"),
             Step::Copy { from, to } => writeln!(text, "{pad}copy {} to {}", slice(from), slice(to)),
             Step::Fill { to, byte } => writeln!(text, "{pad}fill {} with {byte}", slice(to)),
-            Step::While { condition, predicate, body } => {
+            Step::While { turns: Some(n), body, .. } => {
+                let _ = writeln!(text, "{pad}repeat {n} times");
+                steps(p, program, body, indent + 2, text);
+                Ok(())
+            }
+            Step::While { condition, predicate, body, turns: None } => {
                 let _ = writeln!(text, "{pad}while {}", slice(predicate));
                 steps(p, program, condition, indent + 2, text);
                 let _ = writeln!(text, "{pad}do");

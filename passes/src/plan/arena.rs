@@ -122,7 +122,7 @@ fn collect(
                 note(*to, true, at, path);
             }
             Do::Barrier => {}
-            Do::While { predicate, condition, body } => {
+            Do::While { predicate, condition, body, .. } => {
                 for (i, block) in [condition, body].into_iter().enumerate() {
                     path.push((at, i, true));
                     collect(block, clock, path, uses);

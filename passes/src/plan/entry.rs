@@ -146,7 +146,8 @@ impl<'c> Reader<'c> {
         let body = self.steps(second)?;
         let next = self.all(&ops(second).pop().map(operands).unwrap_or_default())?;
         let results = carried(self, results(op), "loop result");
-        Ok(Step::While { inits, before, condition, predicate, after, body, next, results })
+        let turns = int_attr(op, "zml.turns");
+        Ok(Step::While { inits, before, condition, predicate, after, body, next, results, turns })
     }
     fn branch(&mut self, op: O<'c>, on: Val, case: bool, regions: &[usize]) -> Result<Step, PassError> {
         let mut branches = vec![];

@@ -114,6 +114,7 @@ impl Extractor<'_> {
                     condition: self.steps(block(op, 0))?,
                     predicate: self.slice(operand(op, 0), int("offset")?, 1)?,
                     body: self.steps(block(op, 1))?,
+                    turns: int_attr(op, "turns").and_then(|n| u64::try_from(n).ok()),
                 },
                 "zml.if" => Step::If {
                     predicate: self.slice(operand(op, 0), int("offset")?, 1)?,

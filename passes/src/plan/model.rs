@@ -61,6 +61,8 @@ pub enum Step {
         body: Vec<Step>,
         next: Vec<Val>,
         results: Vec<Val>,
+        /// How often the body runs, if that is known.
+        turns: Option<i64>,
     },
     /// `if`: two branches and a predicate; `case`: any number and an i32.
     Branch {
@@ -116,6 +118,7 @@ pub enum Do {
         predicate: usize,
         condition: Vec<Do>,
         body: Vec<Do>,
+        turns: Option<i64>,
     },
     Branch {
         on: usize,

@@ -88,7 +88,7 @@ fn uses(entry: &Entry) -> Uses {
                     arguments.iter().for_each(|v| read(*v, at, path, u));
                     define(results, path, u);
                 }
-                Step::While { inits, before, condition, predicate, after, body, next, results } => {
+                Step::While { inits, before, condition, predicate, after, body, next, results, .. } => {
                     inits.iter().for_each(|v| read(*v, at, path, u));
                     let mut ends = before.clone();
                     ends.push(*predicate);
@@ -250,7 +250,7 @@ impl Placer<'_> {
         number
     }
     fn while_loop(&mut self, step: &Step, home: usize, out: &mut Vec<Do>) {
-        let Step::While { inits, before, condition, predicate, after, body, next, results } = step else { return };
+        let Step::While { inits, before, condition, predicate, after, body, next, results, turns } = step else { return };
         let at = self.clock;
         let mut carried: Vec<usize> = vec![];
         for init in inits {
@@ -278,7 +278,7 @@ impl Placer<'_> {
         let inner = self.region(body, &mut second);
         self.hand_on(next, &carried, inner, "goes into the next turn", &mut second);
         let predicate = self.of(*predicate);
-        out.push(Do::While { predicate, condition: first, body: second });
+        out.push(Do::While { predicate, condition: first, body: second, turns: *turns });
     }
 
     fn branch(&mut self, step: &Step, home: usize, out: &mut Vec<Do>) {
@@ -452,7 +452,7 @@ pub fn each(steps: &mut [Do], f: &mut impl FnMut(&mut usize)) {
                 f(to);
             }
             Do::Barrier => {}
-            Do::While { predicate, condition, body } => {
+            Do::While { predicate, condition, body, .. } => {
                 each(condition, f);
                 f(predicate);
                 each(body, f);

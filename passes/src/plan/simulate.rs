@@ -123,7 +123,7 @@ impl Maker {
         let next = self.ends(&inner, &sizes);
         let results = carried(self);
         visible.extend(&results);
-        Step::While { inits, before, condition, predicate, after, body, next, results }
+        Step::While { inits, before, condition, predicate, after, body, next, results, turns: None }
     }
     /// Visible values of these sizes.
     fn ends(&mut self, visible: &[Val], sizes: &[u64]) -> Vec<Val> {
@@ -215,7 +215,7 @@ fn meaning(e: &Entry) -> Vec<Words> {
                         known.insert(*r, kernel(k, &inputs, old.as_ref(), i, e.values[*r].bytes));
                     }
                 }
-                Step::While { inits, before, condition, predicate, after, body, next, results } => {
+                Step::While { inits, before, condition, predicate, after, body, next, results, .. } => {
                     hand(inits, before, known);
                     for turn in 0.. {
                         run(e, condition, known);
@@ -272,7 +272,7 @@ impl Machine<'_> {
             match s {
                 Do::Dispatch { .. } | Do::Copy { .. } => batch.push(s),
                 Do::Barrier => self.flush(&mut batch),
-                Do::While { predicate, condition, body } => {
+                Do::While { predicate, condition, body, .. } => {
                     assert!(batch.is_empty(), "a loop begins with steps pending");
                     for turn in 0.. {
                         self.run(condition);

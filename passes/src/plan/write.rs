@@ -102,9 +102,11 @@ impl<'c> Writer<'_, 'c> {
                 Do::Barrier => {
                     b.op("zml.barrier", &[], &[], &[], vec![]);
                 }
-                Do::While { predicate, condition, body } => {
+                Do::While { predicate, condition, body, turns } => {
                     let regions = vec![self.region(condition), self.region(body)];
-                    b.op("zml.while", &[self.buffers[*predicate]], &[], &[("offset", b.i64_attr(0))], regions);
+                    let mut attrs = vec![("offset", b.i64_attr(0))];
+                    attrs.extend(turns.map(|n| ("turns", b.i64_attr(n))));
+                    b.op("zml.while", &[self.buffers[*predicate]], &[], &attrs, regions);
                 }
                 Do::Branch { on, case, branches } => {
                     let regions = branches.iter().map(|x| self.region(x)).collect();

@@ -171,7 +171,7 @@ impl Checked<'_> {
                     ensure(apart, || format!("copy within buffer {} onto itself", from.buffer))?;
                 }
                 Step::Fill { to, .. } => self.written(to)?,
-                Step::While { condition, predicate, body } => {
+                Step::While { condition, predicate, body, .. } => {
                     self.scalar(predicate, 1)?;
                     self.steps(condition)?;
                     self.steps(body)?;

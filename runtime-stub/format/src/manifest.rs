@@ -236,11 +236,14 @@ pub enum Step {
         to: Slice,
         byte: u8,
     },
-    /// Runs `condition`, reads the predicate byte back, and while it is 1 runs `body` and starts over.
+    /// Runs `condition`, reads the predicate byte back, and while it is 1 runs `body` and starts over. With `turns` runs
+    /// `body` so often and nothing else.
     While {
         condition: Vec<Step>,
         predicate: Slice,
         body: Vec<Step>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        turns: Option<u64>,
     },
     If {
         predicate: Slice,

@@ -55,6 +55,7 @@ fn example() -> (Writer, Manifest) {
                     condition: vec![Step::Fill { to: slice(4, 1), byte: 0 }],
                     predicate: slice(4, 1),
                     body: vec![Step::Copy { from: slice(3, 16), to: slice(2, 16) }],
+                    turns: None,
                 },
             ],
         }],

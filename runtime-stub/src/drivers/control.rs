@@ -15,6 +15,8 @@ pub(crate) enum Node {
         read: usize,
         body: Vec<Node>,
     },
+    /// So many times.
+    Repeat(u64, Vec<Node>),
     /// The last branch serves values out of range; the first one value 0.
     Branch {
         read: usize,
@@ -44,7 +46,11 @@ impl<'a> Plan<'a> {
         let mut straight = vec![];
         for s in steps {
             let node = match s {
-                Step::While { condition, predicate, body } => {
+                Step::While { turns: Some(n), body, .. } => {
+                    self.close(&mut straight, &mut nodes);
+                    Node::Repeat(*n, self.cut(body))
+                }
+                Step::While { condition, predicate, body, turns: None } => {
                     self.close(&mut straight, &mut nodes);
                     let condition = self.cut(condition);
                     Node::While { condition, read: self.read(predicate), body: self.cut(body) }
@@ -103,6 +109,11 @@ pub(crate) fn walk(nodes: &[Node], m: &mut impl Machine) -> Result<()> {
                 }
                 walk(body, m)?;
             },
+            Node::Repeat(n, body) => {
+                for _ in 0..*n {
+                    walk(body, m)?;
+                }
+            }
             Node::Branch { read, branches } => {
                 let last = branches.len() - 1;
                 let i = usize::try_from(m.decide(*read)?).map_or(last, |i| i.min(last));
@@ -163,9 +174,16 @@ mod tests {
 
     #[test]
     fn a_loop_tests_before_each_turn() {
-        let steps = [fill(1), Step::While { condition: vec![fill(2)], predicate: AT, body: vec![fill(3)] }, fill(4)];
+        let steps = [fill(1), Step::While { condition: vec![fill(2)], predicate: AT, body: vec![fill(3)], turns: None }, fill(4)];
         assert_eq!(run(&steps, &[0]), [1, 2, 4]);
         assert_eq!(run(&steps, &[1, 255, 0]), [1, 2, 3, 2, 3, 2, 4]);
+    }
+
+    #[test]
+    fn a_counted_loop_asks_nothing() {
+        let counted = |n| Step::While { condition: vec![fill(2)], predicate: AT, body: vec![fill(3)], turns: Some(n) };
+        assert_eq!(run(&[fill(1), counted(3), fill(4)], &[]), [1, 3, 3, 3, 4]);
+        assert_eq!(run(&[counted(0)], &[]), []);
     }
 
     #[test]
@@ -179,8 +197,8 @@ mod tests {
 
     #[test]
     fn loops_nest() {
-        let inner = Step::While { condition: vec![], predicate: AT, body: vec![fill(2)] };
-        let steps = [Step::While { condition: vec![], predicate: AT, body: vec![fill(1), inner] }];
+        let inner = Step::While { condition: vec![], predicate: AT, body: vec![fill(2)], turns: None };
+        let steps = [Step::While { condition: vec![], predicate: AT, body: vec![fill(1), inner], turns: None }];
         assert_eq!(run(&steps, &[1, 1, 0, 1, 0, 0]), [1, 2, 1]);
     }
 }

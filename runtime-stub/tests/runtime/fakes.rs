@@ -65,6 +65,7 @@ pub fn model(dir: &Path, target: &str) {
                 condition: vec![],
                 predicate: slice(6, 0, 1),
                 body: vec![dispatch("scale", &[slice(0, 0, 0), slice(5, 0, 0)], 0, 0)],
+                turns: None,
             },
         ],
     };

@@ -143,6 +143,7 @@ fn doubling() -> Artifact {
             condition: vec![dispatch("below", &[slice(0, 0, 4), slice(1, 0, 1)], 1, 100)],
             predicate: slice(1, 0, 1),
             body: vec![dispatch("add", &[x, x, x], 2, 0)],
+            turns: None,
         }],
     };
     any().entry("main", vec![donated("x", 2)], vec![result("y", 2)], &program).artifact()

@@ -135,6 +135,9 @@ impl Executable for VulkanProgram {
     }
 }
 
+/// Command buffers of one submit.
+const MOST_PENDING: usize = 4096;
+
 impl Machine for Work {
     fn enqueue(&mut self, segment: usize) -> Result<()> {
         let (commands, counts) = self.segments[segment];
@@ -145,6 +148,8 @@ impl Machine for Work {
         }
         match &mut self.timer {
             Some(t) => t.collect(segment),
+            // A loop of many turns does not gather them all.
+            None if self.pending.len() >= MOST_PENDING => self.submit(true),
             None => Ok(()),
         }
     }
