@@ -153,6 +153,8 @@ def Zml_AsyncWaitOp : Zml_Op<"async_wait"> {
   let summary = "all but the last `pending` groups of the thread's copies are done, and a team_mma after the next barrier sees them";
   let arguments = (ins I64Attr:$pending);
   let assemblyFormat = "`pending` `=` $pending attr-dict";
+}
+
 //===--------------------------- level 2: the host program --------------------------===//
 
 def Zml_Buffer : TypeDef<Zml_Dialect, "Buffer"> {

@@ -15,8 +15,7 @@ enum Sample {
 use Sample::{Nan, Number, Truth};
 
 /// How two numbers can compare: as samples.
-const INTEGERS: [(Sample, Sample); 3] =
-    [(Number(0), Number(1)), (Number(1), Number(0)), (Number(1), Number(1))];
+const INTEGERS: [(Sample, Sample); 3] = [(Number(0), Number(1)), (Number(1), Number(0)), (Number(1), Number(1))];
 const FLOATS: [(Sample, Sample); 6] = [
     (Number(0), Number(1)),
     (Number(1), Number(0)),
@@ -33,9 +32,8 @@ pub fn commutes(nest: &Nest) -> bool {
     if n > MOST || !signs_agree(nest.op) {
         return false;
     }
-    let ways: Vec<&[(Sample, Sample)]> = (0..n)
-        .map(|i| if is_float(arg(nest.body, i).r#type()) { &FLOATS[..] } else { &INTEGERS[..] })
-        .collect();
+    let ways: Vec<&[(Sample, Sample)]> =
+        (0..n).map(|i| if is_float(arg(nest.body, i).r#type()) { &FLOATS[..] } else { &INTEGERS[..] }).collect();
     let count: usize = ways.iter().map(|w| w.len()).product();
     (0..count).all(|mut k| {
         let mut pairs = vec![];

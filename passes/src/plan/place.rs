@@ -250,7 +250,9 @@ impl Placer<'_> {
         number
     }
     fn while_loop(&mut self, step: &Step, home: usize, out: &mut Vec<Do>) {
-        let Step::While { inits, before, condition, predicate, after, body, next, results, turns } = step else { return };
+        let Step::While { inits, before, condition, predicate, after, body, next, results, turns } = step else {
+            return;
+        };
         let at = self.clock;
         let mut carried: Vec<usize> = vec![];
         for init in inits {

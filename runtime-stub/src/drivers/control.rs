@@ -174,7 +174,11 @@ mod tests {
 
     #[test]
     fn a_loop_tests_before_each_turn() {
-        let steps = [fill(1), Step::While { condition: vec![fill(2)], predicate: AT, body: vec![fill(3)], turns: None }, fill(4)];
+        let steps = [
+            fill(1),
+            Step::While { condition: vec![fill(2)], predicate: AT, body: vec![fill(3)], turns: None },
+            fill(4),
+        ];
         assert_eq!(run(&steps, &[0]), [1, 2, 4]);
         assert_eq!(run(&steps, &[1, 255, 0]), [1, 2, 3, 2, 3, 2, 4]);
     }
