@@ -86,6 +86,7 @@ impl<'c> Evaluator<'c, '_> {
             "zml.dynamic_update_slice" => self.update_slice(op),
             "zml.sort" => self.sort(op),
             "zml.scatter" => self.scatter(op),
+            "zml.scan" => self.scan(op),
             "func.call" => self.call(op),
             "scf.if" => {
                 let region = usize::from(self.get(operand(op, 0))?.words[0] == 0);

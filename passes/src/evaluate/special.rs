@@ -1,4 +1,4 @@
-//! zml's tensor ops with a region: sort and scatter, as StableHLO says.
+//! zml's tensor ops with a region: sort and scatter, as StableHLO says, and running reductions.
 
 use super::{
     Evaluator, Shared,
@@ -109,6 +109,42 @@ impl<'c> Evaluator<'c, '_> {
             match body.run(&args, &[], &mut yields) {
                 Ok(()) => outs.iter_mut().zip(&yields).for_each(|(t, x)| t.words[p as usize] = *x),
                 Err(e) => fault = Some(e),
+            }
+        });
+        match fault {
+            Some(f) => Err(f),
+            None => Ok(outs.into_iter().map(Rc::new).collect()),
+        }
+    }
+
+    pub(super) fn scan(&mut self, op: O<'c>) -> Result<Vec<Shared>, String> {
+        let all = operands(op).into_iter().map(|v| self.get(v)).collect::<Result<Vec<_>, _>>()?;
+        let (ins, inits) = all.split_at(all.len() / 2);
+        let dim = int_attr(op, "dimension").ok_or("a scan without dimension")? as usize;
+        let (reverse, exclusive) = (bool_attr(op, "reverse") == Some(true), bool_attr(op, "exclusive") == Some(true));
+        let mut body = Body::read(block(op, 0), &self.values)?;
+        let mut outs: Vec<Tensor> = ins.iter().map(|t| (**t).clone()).collect();
+        let (extent, strides) = (ins[0].shape[dim], ins[0].strides());
+        let mut rows = ins[0].shape.clone();
+        rows[dim] = rows[dim].min(1);
+        let (mut row, mut yields, mut fault) = (0, vec![], None);
+        each(&rows, |at| {
+            let first: i64 = at.iter().zip(&strides).map(|(i, s)| i * s).sum();
+            let mut sum: Vec<u64> = inits.iter().map(|t| t.words[row]).collect();
+            row += 1;
+            for k in 0..extent {
+                let k = if reverse { extent - 1 - k } else { k };
+                let place = (first + k * strides[dim]) as usize;
+                let here: Vec<u64> = ins.iter().map(|t| t.words[place]).collect();
+                let args = if reverse { [&here[..], &sum].concat() } else { [&sum[..], &here].concat() };
+                if let Err(e) = body.run(&args, &[], &mut yields) {
+                    fault = Some(e);
+                    return;
+                }
+                for (i, out) in outs.iter_mut().enumerate() {
+                    out.words[place] = if exclusive { sum[i] } else { yields[i] };
+                }
+                sum.clone_from(&yields);
             }
         });
         match fault {

@@ -102,12 +102,19 @@ impl<'c> Evaluator<'c, '_> {
         let kept: Vec<usize> = (0..ins[0].shape.len()).filter(|d| !dims.contains(&(*d as i64))).collect();
         let strides = outs[0].strides();
         let mut body = Body::read(block(op, 0), &self.values)?;
+        // A partial reduction starts from its first elements.
+        let mut begun = vec![!has_attr(op, "zml.partial"); outs[0].words.len()];
         let (mut args, mut yields, mut place, mut fault) = (vec![], vec![], 0, None);
         each(&ins[0].shape.clone(), |at| {
             if fault.is_some() {
                 return;
             }
             let to: i64 = kept.iter().zip(&strides).map(|(d, s)| at[*d] * s).sum();
+            if !std::mem::replace(&mut begun[to as usize], true) {
+                outs.iter_mut().zip(&ins).for_each(|(out, x)| out.words[to as usize] = x.words[place]);
+                place += 1;
+                return;
+            }
             args.clear();
             args.extend(ins.iter().map(|t| t.words[place]).chain(outs.iter().map(|t| t.words[to as usize])));
             match body.run(&args, at, &mut yields) {

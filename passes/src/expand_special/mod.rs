@@ -1,8 +1,8 @@
 //! expand-special: ops of the zml dialect for which there is no emitter become generics that every device can run.
 //!
-//! `zml.sort` becomes the count, for each element, of those that come before it, the inverse of that, and reads. `zml.scatter`
-//! becomes, for each element of the input, a fold over the updates that hit it, in their order. Both do more work than a
-//! sort or scatter of their own would, and are as parallel as their results are large.
+//! `zml.sort` becomes merges of sorted runs, each as parallel as it has elements. `zml.scatter` becomes, for each element of
+//! the input, a fold over the updates that hit it, in their order: all of them where they are few, else those of its row,
+//! found by sorting.
 //!
 //! Invariant, checked by `verify`: no `zml.sort` or `zml.scatter` is left.
 
@@ -24,7 +24,7 @@ impl Pass for ExpandSpecial {
         "expand-special"
     }
     fn about(&self) -> &'static str {
-        "sort and scatter become counting, folding and reading"
+        "sort and scatter become merges, searches and folds"
     }
     fn run<'c>(&self, context: &'c Context, module: &mut Module<'c>, _env: Env) -> Result<(), PassError> {
         for op in walk(module_op(module)) {

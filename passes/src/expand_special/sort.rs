@@ -117,7 +117,7 @@ fn merged<'c>(
         let read = |b: &B<'c>, at: V<'c>| -> Vec<V<'c>> {
             let mut place = here.clone();
             place[dim] = at;
-            let nothing = |v: &V<'c>| b.constant(zero_of(b, *v), elem(v.r#type()));
+            let nothing = |v: &V<'c>| b.zero(elem(v.r#type()));
             inputs.iter().zip(keys).map(|(v, key)| if *key { b.extract(*v, &place) } else { nothing(v) }).collect()
         };
         let overtakes = |b: &B<'c>, of_left: V<'c>, of_right: V<'c>| {
@@ -152,8 +152,4 @@ fn merged<'c>(
         })
     };
     inputs.iter().map(moved).collect()
-}
-fn zero_of<'c>(b: &B<'c>, v: V<'c>) -> melior::ir::Attribute<'c> {
-    let t = elem(v.r#type());
-    b.attr(&if is_float(t) { format!("0.0 : {t}") } else { format!("0 : {t}") })
 }

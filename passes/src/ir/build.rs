@@ -181,6 +181,10 @@ impl<'c> B<'c> {
     pub fn cint(&self, t: Type<'c>, x: i64) -> V<'c> {
         self.constant(IntegerAttribute::new(t, x).into(), t)
     }
+    /// 0 of an integer or float type.
+    pub fn zero(&self, t: Type<'c>) -> V<'c> {
+        if super::is_float(t) { self.cfloat(t, 0.0) } else { self.cint(t, 0) }
+    }
     /// Float constant of any float type, rounded once.
     pub fn cfloat(&self, t: Type<'c>, x: f64) -> V<'c> {
         self.constant(FloatAttribute::new(self.c, t, x).into(), t)

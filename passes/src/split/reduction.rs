@@ -86,7 +86,7 @@ pub fn split<'c>(b: &B<'c>, op: O<'c>, spec: &DeviceSpec) {
         let left: Vec<i64> = dims.iter().filter(|d| !kept.contains(d)).map(|d| moved(*d) as i64).collect();
         let out: Vec<i64> = (0..shaped.len()).filter(|d| !left.contains(&(*d as i64))).map(|d| shaped[d]).collect();
         let ins: Vec<V> = ins.iter().map(|v| b.reshape(*v, &shaped)).collect();
-        let inits: Vec<V> = inits.iter().map(|v| b.fill(nothing(b, *v), &out)).collect();
+        let inits: Vec<V> = inits.iter().map(|v| b.fill(b.zero(elem(v.r#type())), &out)).collect();
         reduced(b, &ins, &inits, &left, true)
     };
     let (mut values, mut parts_at) = (vec![], kept.clone());
@@ -125,9 +125,4 @@ pub fn split<'c>(b: &B<'c>, op: O<'c>, spec: &DeviceSpec) {
         rewrite::replace_uses(result(op, i), v);
     }
     rewrite::erase(op);
-}
-/// What a partial reduction has in place of an initial value.
-pub(super) fn nothing<'c>(b: &B<'c>, init: V<'c>) -> V<'c> {
-    let t = elem(init.r#type());
-    b.constant(b.attr(&if is_float(t) { format!("0.0 : {t}") } else { format!("0 : {t}") }), t)
 }

@@ -1,6 +1,6 @@
 //! How a running reduction is cut.
 
-use super::reduction::{cut, nothing};
+use super::reduction::cut;
 use crate::{
     ir::*,
     legalize::{grow, slice_static},
@@ -48,8 +48,9 @@ pub fn split<'c>(b: &B<'c>, op: O<'c>, spec: &DeviceSpec) {
     let mut parted = extents.clone();
     parted[dim] = count;
     let body = block(op, 0);
-    let cut: Vec<V> = inputs.iter().map(|v| b.reshape(grow(b, *v, &low, &high, |b| nothing(b, *v)), &shaped)).collect();
-    let empty: Vec<V> = inits.iter().map(|v| b.fill(nothing(b, *v), &parted)).collect();
+    let cut: Vec<V> =
+        inputs.iter().map(|v| b.reshape(grow(b, *v, &low, &high, |b| b.zero(elem(v.r#type()))), &shaped)).collect();
+    let empty: Vec<V> = inits.iter().map(|v| b.fill(b.zero(elem(v.r#type())), &parted)).collect();
     let totals = b.reduce(&cut, &empty, &[dim as i64 + 1], |b, a| {
         let (x, sums) = a.split_at(inputs.len());
         rewrite::yielded(b, body, &[sums, x].concat())
