@@ -22,6 +22,7 @@ fn counting(most: u32) -> Program {
             ],
             predicate: slice(2, 0, 1),
             body: vec![dispatch("add", &[slice(0, 0, 4), slice(1, 0, 4), slice(0, 0, 4)], 1, 0)],
+            turns: None,
         }],
     }
 }
