@@ -340,7 +340,8 @@ fn conversions_of_integers_and_floats() {
         m.convert(&FLOATS);
         m.convert(&[DType::I1]);
         if d.is_float() {
-            m.convert(&SMALL_FLOATS);
+            // Without the one that has powers of two alone: below its least the specification names no value.
+            m.convert(&SMALL_FLOATS[..SMALL_FLOATS.len() - 1]);
         }
         m.check();
     }

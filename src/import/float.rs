@@ -105,7 +105,8 @@ pub(crate) fn encode(d: DType, x: f64) -> u64 {
         Specials::Ieee => sign | inf | 1 << (f.mantissa - 1),
         Specials::NanOnly => sign | all,
         Specials::NanIsNegativeZero => 1 << width,
-        Specials::Finite => sign,
+        // Negative zero stands in.
+        Specials::Finite => 1 << width,
     };
     if x.is_nan() {
         return nan;
