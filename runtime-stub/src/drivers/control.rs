@@ -187,7 +187,7 @@ mod tests {
     fn a_counted_loop_asks_nothing() {
         let counted = |n| Step::While { condition: vec![fill(2)], predicate: AT, body: vec![fill(3)], turns: Some(n) };
         assert_eq!(run(&[fill(1), counted(3), fill(4)], &[]), [1, 3, 3, 3, 4]);
-        assert_eq!(run(&[counted(0)], &[]), []);
+        assert!(run(&[counted(0)], &[]).is_empty());
     }
 
     #[test]
