@@ -47,6 +47,9 @@ pub enum Command {
     Package(Package),
     /// Send an OCI image layout to a registry. Blobs that are there already are not sent.
     Push(Push),
+    /// The vendor libraries that model.toml puts into a package.
+    #[command(subcommand)]
+    Vendor(Vendor),
     /// Check the digests of an artifact, an archive or an OCI image layout.
     Verify(Verify),
     /// List targets and device profiles.
@@ -218,6 +221,9 @@ pub struct Package {
     /// A licence text to include.
     #[arg(long, value_name = "FILE")]
     pub license: Vec<PathBuf>,
+    /// The model.toml whose [package] section applies: labels, base, vendor libraries.
+    #[arg(long, value_name = "FILE")]
+    pub model: Option<PathBuf>,
 }
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum LayerCompression {
@@ -232,6 +238,43 @@ pub struct Push {
     pub layout: PathBuf,
     /// REGISTRY/NAME:TAG. Logins are those of `docker login` and `podman login`.
     pub reference: String,
+}
+#[derive(Subcommand, Debug)]
+pub enum Vendor {
+    /// Add sources to [package.vendor.TARGET], and pin them in zmlc.lock.
+    Add(VendorAdd),
+    /// Show what the sources hold, what goes into a package, and what is left to the host or missing.
+    List(VendorList),
+    /// Pin sources anew: the newest version where model.toml names none.
+    Update(VendorUpdate),
+}
+#[derive(Args, Debug)]
+pub struct VendorAdd {
+    /// model.toml.
+    pub model: PathBuf,
+    /// pypi:NAME, pypi:NAME==VERSION, or a wheel, a .deb or a folder, relative to model.toml.
+    #[arg(required = true)]
+    pub source: Vec<String>,
+    #[arg(long, value_name = "NAME", default_value = "cuda")]
+    pub target: String,
+    /// What goes into packages, with all that it needs: a soname, or a name without version, `libnccl`.
+    #[arg(long, value_name = "NAME")]
+    pub library: Vec<String>,
+    /// Cut also libraries whose licence forbids to change them.
+    #[arg(long)]
+    pub trim_proprietary: bool,
+}
+#[derive(Args, Debug)]
+pub struct VendorList {
+    /// model.toml.
+    pub model: PathBuf,
+}
+#[derive(Args, Debug)]
+pub struct VendorUpdate {
+    /// model.toml.
+    pub model: PathBuf,
+    /// As in model.toml. Default: all.
+    pub source: Vec<String>,
 }
 #[derive(Args, Debug)]
 pub struct Verify {

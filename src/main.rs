@@ -15,6 +15,7 @@ mod names;
 mod pipeline;
 mod printer;
 mod targets;
+mod vendor;
 mod weights;
 
 use args::{Cli, Command};
@@ -62,6 +63,7 @@ fn run(cli: Cli) -> ExitCode {
         Command::InspectIr(a) => commands::inspect_ir::run(&a, printer),
         Command::Package(a) => commands::package::run(&a, printer),
         Command::Push(a) => commands::push::run(&a, printer),
+        Command::Vendor(a) => commands::vendor::run(&a, printer),
         Command::Verify(a) => commands::verify::run(&a, printer),
         Command::Targets(a) => commands::targets::run(&a, printer),
         Command::Doctor => commands::doctor::run(printer),

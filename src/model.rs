@@ -11,6 +11,7 @@ use zmlc_import::{
     diag::{Diagnostic, Source, did_you_mean},
     tree::Span,
 };
+use zmlc_package::vendor::Source;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -115,6 +116,28 @@ pub struct PackageSection {
     /// Layers go on this OCI layout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<PathBuf>,
+    /// Per target, vendor libraries that go into a package.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub vendor: BTreeMap<String, VendorSection>,
+}
+/// Vendor libraries of one target.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct VendorSection {
+    /// `pypi:NAME`, `pypi:NAME==VERSION`, or a wheel, a .deb or a folder, relative to model.toml. zmlc.lock pins them.
+    pub from: Vec<String>,
+    /// What goes in, with all that it needs: sonames, or names without version, `libnccl`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub libraries: Vec<String>,
+    /// Cut to the GPUs that the artifact is for.
+    #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
+    pub trim: bool,
+    /// Also libraries whose licence forbids to change them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub trim_proprietary: bool,
+}
+fn yes() -> bool {
+    true
 }
 impl PackageSection {
     fn is_empty(&self) -> bool {
@@ -166,6 +189,16 @@ impl Model {
         for (i, e) in self.file.entry.iter().enumerate() {
             if self.file.entry[..i].iter().any(|f| f.name == e.name) {
                 report(format!("two entries are called `{}`", e.name));
+            }
+        }
+        for (target, vendor) in &self.file.package.vendor {
+            if !crate::targets::all().iter().any(|t| t.name() == target) {
+                report(format!("[package.vendor.{target}] is for no target; `zmlc targets` lists them"));
+            }
+            for from in &vendor.from {
+                if let Err(e) = from.parse::<Source>() {
+                    report(format!("[package.vendor.{target}] {e}: {}", e.remedy()));
+                }
             }
         }
         if found.is_empty() { Ok(()) } else { Err(Failure::Input(found.into())) }

@@ -15,4 +15,5 @@ pub mod package;
 pub mod push;
 pub mod run;
 pub mod targets;
+pub mod vendor;
 pub mod verify;

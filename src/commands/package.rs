@@ -4,10 +4,16 @@ use super::push::push;
 use crate::{
     args::{LayerCompression, Package, WeightsChoice},
     failure::Failure,
+    model::Model,
     printer::Printer,
+    vendor,
 };
 use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+use zml_format::Artifact;
 use zmlc_import::{diag::Diagnostic, tree::Span};
 use zmlc_package::{ArchivePlan, Base, Compression, Credentials, ImagePlan, PackageError, Reference, Search, Weights};
 
@@ -20,13 +26,23 @@ pub fn run(args: &Package, printer: Printer) -> Result<(), Failure> {
         WeightsChoice::Include => Weights::Include { folders: args.weights_dir.clone() },
         WeightsChoice::External => Weights::External,
     };
+    let model = args.model.as_deref().map(Model::read).transpose()?;
+    let vendor = match &model {
+        None => vec![],
+        Some(model) => {
+            let open = |source| failure(&PackageError::Artifact { path: args.artifact.clone(), source });
+            let artifact = Artifact::open(&args.artifact).map_err(open)?;
+            let architecture = zmlc_package::architecture(&runtime).map_err(|e| failure(&e))?;
+            vendor::of_package(model, &artifact.manifest, architecture, printer)?
+        }
+    };
     let mtime = zmlc_package::source_date_epoch().map_err(|e| failure(&e))?;
     if let Some(out) = &args.archive {
         let plan = ArchivePlan {
             runtime: runtime.clone(),
             artifact: args.artifact.clone(),
             weights: weights.clone(),
-            libraries: vec![],
+            vendor: vendor.clone(),
             licenses: args.license.clone(),
             mtime,
         };
@@ -38,7 +54,15 @@ pub fn run(args: &Package, printer: Printer) -> Result<(), Failure> {
     }
     if let Some(to) = &args.oci {
         let scratch = tempfile::tempdir().map_err(|e| Failure::file(&std::env::temp_dir(), "write", &e))?;
-        let base = match &args.base {
+        let section = model.as_ref().map(|m| (m, &m.file.package));
+        let base = args.base.clone().or_else(|| {
+            let (model, section) = section?;
+            let base = section.base.as_ref()?;
+            Some(if in_registry(base).is_some() { base.clone() } else { model.locate(base) })
+        });
+        let mut labels: BTreeMap<String, String> = section.map(|(_, s)| s.labels.clone()).unwrap_or_default();
+        labels.extend(args.label.iter().cloned());
+        let base = match &base {
             None => Base::Files(Search::host()),
             Some(from) => match in_registry(from) {
                 None => Base::Layout(from.clone()),
@@ -56,6 +80,7 @@ pub fn run(args: &Package, printer: Printer) -> Result<(), Failure> {
             runtime,
             artifact: args.artifact.clone(),
             weights,
+            vendor,
             base,
             compression: match args.compression {
                 LayerCompression::Zstd => Compression::Zstd,
@@ -63,7 +88,7 @@ pub fn run(args: &Package, printer: Printer) -> Result<(), Failure> {
                 LayerCompression::None => Compression::None,
             },
             reference: Some("latest".into()),
-            labels: args.label.iter().cloned().collect(),
+            labels,
             annotations: Default::default(),
             licenses: args.license.clone(),
             mtime,
@@ -119,6 +144,6 @@ fn beside() -> Result<PathBuf, Failure> {
     }
     Err(Failure::Usage(format!("there is no {}; give the runtime with --runtime FILE", found.display())))
 }
-pub(super) fn failure(e: &PackageError) -> Failure {
+pub fn failure(e: &PackageError) -> Failure {
     Diagnostic::error(e.code(), Span::NONE, e.to_string()).hint(e.remedy()).into()
 }

@@ -9,6 +9,7 @@ use crate::{
     sbom::Sbom,
     stage,
     tar::{self, Content, Tree},
+    vendor::Vendored,
 };
 use std::{
     io::Write,
@@ -28,8 +29,8 @@ pub struct ArchivePlan {
     /// `NAME.zml`
     pub artifact: PathBuf,
     pub weights: Weights,
-    /// Go to `lib/` under their file names.
-    pub libraries: Vec<PathBuf>,
+    /// Go to `lib/`.
+    pub vendor: Vec<Vendored>,
     /// Licence texts: go to `LICENSES/` under their file names.
     pub licenses: Vec<PathBuf>,
     /// Seconds since 1970, for every entry; see [`crate::source_date_epoch`].
@@ -57,11 +58,15 @@ pub fn archive(plan: &ArchivePlan, out: &Path) -> Result<ArchiveReport, PackageE
     tree.executable("bin/zml-run", Content::file(&plan.runtime)?)?;
     sbom.runtime("bin/zml-run", &plan.runtime)?;
     tree.directory("lib")?;
-    for library in &plan.libraries {
-        elf::read(library)?;
-        let path = format!("lib/{}", file_name(library)?);
-        tree.file(&path, Content::file(library)?)?;
-        sbom.library(&path, library)?;
+    for vendored in &plan.vendor {
+        for file in &vendored.files {
+            let path = format!("lib/{}", file.name);
+            tree.file(&path, Content::file(&file.path)?)?;
+            sbom.vendored(&path, file);
+        }
+        for (name, path) in &vendored.licences {
+            tree.file(&format!("LICENSES/{name}"), Content::file(path)?)?;
+        }
     }
     for license in &plan.licenses {
         tree.file(&format!("LICENSES/{}", file_name(license)?), Content::file(license)?)?;

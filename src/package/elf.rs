@@ -35,6 +35,9 @@ pub(crate) struct Elf {
     /// The dynamic linker's path, for an executable that has one.
     pub(crate) interpreter: Option<String>,
     pub(crate) needed: Vec<String>,
+    pub(crate) soname: Option<String>,
+    /// `DT_RUNPATH`, or else `DT_RPATH`.
+    pub(crate) runpath: Option<String>,
 }
 
 pub(crate) fn read(path: &Path) -> Result<Elf, PackageError> {
@@ -54,12 +57,15 @@ pub(crate) fn read(path: &Path) -> Result<Elf, PackageError> {
             interpreter = Some(text(i)?);
         }
     }
-    let mut needed = Vec::new();
     let table = file.elf_dynamic_table().map_err(|e| bad(e.to_string()))?;
-    for entry in table.iter().filter(|e| e.tag == elf::DT_NEEDED) {
-        needed.push(text(table.string(entry).map_err(|e| bad(e.to_string()))?)?);
-    }
-    Ok(Elf { machine, interpreter, needed })
+    let strings = |tag| -> Result<Vec<String>, PackageError> {
+        let entries = table.iter().filter(|e| e.tag == tag);
+        entries.map(|e| text(table.string(e).map_err(|e| bad(e.to_string()))?)).collect()
+    };
+    let needed = strings(elf::DT_NEEDED)?;
+    let soname = strings(elf::DT_SONAME)?.pop();
+    let runpath = strings(elf::DT_RUNPATH)?.pop().map_or_else(|| Ok(strings(elf::DT_RPATH)?.pop()), |r| Ok(Some(r)))?;
+    Ok(Elf { machine, interpreter, needed, soname, runpath })
 }
 
 #[cfg(test)]

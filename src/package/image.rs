@@ -11,6 +11,7 @@ use crate::{
     sbom::{self, Sbom},
     stage::{self, Folder},
     tar::{Content, Tree},
+    vendor::Vendored,
 };
 use oci_spec::image::{
     ConfigBuilder, Descriptor, History, HistoryBuilder, ImageConfiguration, ImageConfigurationBuilder, ImageIndex,
@@ -37,6 +38,8 @@ pub struct ImagePlan {
     /// `NAME.zml`
     pub artifact: PathBuf,
     pub weights: Weights,
+    /// A layer for each.
+    pub vendor: Vec<Vendored>,
     pub base: Base,
     pub compression: Compression,
     /// `latest`: the layout's `org.opencontainers.image.ref.name`.
@@ -53,7 +56,7 @@ pub struct ImagePlan {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayerReport {
-    /// `base`, `vulkan loader`, `runtime`, `model`, `weights`; those of another image are `from base image`.
+    /// `base`, `vulkan loader`, `runtime`, `cuda libraries`, `model`, `weights`; those of another image are `from base image`.
     pub title: String,
     /// `sha256:...`
     pub digest: String,
@@ -179,9 +182,9 @@ fn image(plan: &ImagePlan, layout: &LayoutWriter) -> Result<(Descriptor, Descrip
         let large = title == "weights" && tree.bytes() >= STORE_FROM;
         let compression = if large { Compression::None } else { plan.compression };
         let Layer { mut descriptor, diff_id, unpacked } = layout.layer(&tree, plan.mtime, compression)?;
-        descriptor.set_annotations(Some(HashMap::from([(LAYER.to_string(), title.to_string())])));
+        descriptor.set_annotations(Some(HashMap::from([(LAYER.to_string(), title.clone())])));
         reports.push(LayerReport {
-            title: title.into(),
+            title: title.clone(),
             digest: descriptor.digest().to_string(),
             bytes: descriptor.size(),
             unpacked,
@@ -256,7 +259,7 @@ fn layers(
     on_image: bool,
     sbom: &mut Sbom,
     warnings: &mut Vec<String>,
-) -> Result<Vec<(&'static str, Tree)>, PackageError> {
+) -> Result<Vec<(String, Tree)>, PackageError> {
     let mut layers = Vec::new();
     let mut from = |files: &BaseFiles| -> Result<Tree, PackageError> {
         let mut tree = Tree::default();
@@ -276,7 +279,7 @@ fn layers(
         for (path, text) in ACCOUNTS {
             tree.file(path, Content::Bytes(text.into()))?;
         }
-        layers.push(("base", tree));
+        layers.push(("base".into(), tree));
         if model.has_target("vulkan") {
             let mut names = vec![VULKAN_LOADER];
             for name in FOR_NVIDIA_VULKAN {
@@ -290,7 +293,7 @@ fn layers(
                 }
             }
             let loader = BaseFiles::libraries(&names, Path::new("zml-run"), &base, search)?;
-            layers.push(("vulkan loader", from(&loader)?));
+            layers.push(("vulkan loader".into(), from(&loader)?));
         }
     }
     let mut runtime = Tree::default();
@@ -300,12 +303,15 @@ fn layers(
     for license in &plan.licenses {
         runtime.file(&format!("usr/share/doc/zml/{}", file_name(license)?), Content::file(license)?)?;
     }
-    layers.push(("runtime", runtime));
+    layers.push(("runtime".into(), runtime));
+    for vendored in &plan.vendor {
+        layers.push((format!("{} libraries", vendored.target), vendor(vendored, plan, on_image, sbom, warnings)?));
+    }
     let mut kernels = Tree::default();
     let artifact = format!("model/{}", model.file_name);
     kernels.file(&artifact, Content::file(&model.path)?)?;
     sbom.model(&artifact, model)?;
-    layers.push(("model", kernels));
+    layers.push(("model".into(), kernels));
     let mut weights = Tree::default();
     for (name, path) in model.weights(&plan.weights)? {
         let inside = format!("model/{name}");
@@ -313,9 +319,44 @@ fn layers(
         weights.file(&inside, Content::file(path)?)?;
     }
     if !weights.is_empty() {
-        layers.push(("weights", weights));
+        layers.push(("weights".into(), weights));
     }
     Ok(layers)
+}
+
+/// A target's vendor libraries beside the runtime's folder, and what they need of the system.
+fn vendor(
+    vendored: &Vendored,
+    plan: &ImagePlan,
+    on_image: bool,
+    sbom: &mut Sbom,
+    warnings: &mut Vec<String>,
+) -> Result<Tree, PackageError> {
+    let mut tree = Tree::default();
+    let lib = if on_image { "usr/lib" } else { "lib" };
+    for file in &vendored.files {
+        let path = format!("{lib}/{}", file.name);
+        tree.file(&path, Content::file(&file.path)?)?;
+        sbom.vendored(&path, file);
+    }
+    for (name, path) in &vendored.licences {
+        tree.file(&format!("usr/share/doc/zml/{name}"), Content::file(path)?)?;
+    }
+    let names: Vec<&str> = vendored.system.iter().map(String::as_str).collect();
+    match &plan.base {
+        Base::Files(search) => {
+            let base = BaseFiles::for_executable(&plan.runtime, search)?;
+            let needed_by = format!("the {} libraries", vendored.target);
+            let more = BaseFiles::libraries(&names, Path::new(&needed_by), &base, search)?;
+            for (inside, here) in more.files() {
+                tree.file(inside, Content::file(here)?)?;
+                sbom.system(inside, here, more.owner(inside))?;
+            }
+        }
+        Base::Layout(_) if names.is_empty() => {}
+        Base::Layout(_) => warnings.push(format!("the base image has to have {}", names.join(", "))),
+    }
+    Ok(tree)
 }
 
 fn base_image(dir: &Path, machine: Machine) -> Result<(LayoutReader, Image), PackageError> {

@@ -18,6 +18,7 @@ mod sbom;
 mod stage;
 mod tar;
 mod untar;
+pub mod vendor;
 mod verify;
 
 pub use archive::{ArchivePlan, ArchiveReport, archive};

@@ -8,6 +8,7 @@ use crate::{
     error::{At, PackageError},
     image::rfc3339,
     layout::canonical,
+    vendor::VendoredFile,
 };
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -24,12 +25,15 @@ impl Sbom {
     fn add(&mut self, path: &str, here: &Path, component: Value) -> Result<(), PackageError> {
         let mut hash = Sha256::new();
         io::copy(&mut File::open(here).at("read", here)?, &mut hash).at("read", here)?;
-        let mut component = component;
-        component["bom-ref"] = path.into();
-        component["hashes"] = json!([{ "alg": "SHA-256", "content": hex(&hash.finalize()) }]);
-        component["properties"] = json!([{ "name": PATH, "value": path }]);
-        self.0.push((path.into(), component));
+        self.push(path, &hex(&hash.finalize()), component, vec![]);
         Ok(())
+    }
+    fn push(&mut self, path: &str, sha256: &str, mut component: Value, mut properties: Vec<Value>) {
+        component["bom-ref"] = path.into();
+        component["hashes"] = hashes(sha256);
+        properties.insert(0, property(PATH, path));
+        component["properties"] = properties.into();
+        self.0.push((path.into(), component));
     }
     pub(crate) fn runtime(&mut self, path: &str, here: &Path) -> Result<(), PackageError> {
         let version = env!("CARGO_PKG_VERSION");
@@ -48,9 +52,39 @@ impl Sbom {
     pub(crate) fn weights(&mut self, path: &str, here: &Path) -> Result<(), PackageError> {
         self.add(path, here, json!({ "type": "data", "name": name(path) }))
     }
-    /// A library that the user named.
-    pub(crate) fn library(&mut self, path: &str, here: &Path) -> Result<(), PackageError> {
-        self.add(path, here, json!({ "type": "library", "name": name(path) }))
+    /// A vendor's file: where it comes from and, if it was changed, from what, how, and whether against its licence.
+    pub(crate) fn vendored(&mut self, path: &str, file: &VendoredFile) {
+        let (source, version, licence) = &file.source;
+        let mut component = json!({ "type": "library", "name": name(path), "version": version, "group": source });
+        if !licence.is_empty() {
+            component["licenses"] = json!([{ "license": { "name": licence } }]);
+        }
+        let mut properties = vec![];
+        if !file.changes.is_none() {
+            let mut notes = vec![];
+            if file.changes.runpath {
+                notes.push("search path set to $ORIGIN".to_string());
+            }
+            if let Some(cut) = &file.changes.cut {
+                let archs = cut.archs.join(", ");
+                notes.push(format!(
+                    "cut to {archs} by zml-trim {}: {} parts kept, {} left out",
+                    env!("CARGO_PKG_VERSION"),
+                    cut.kept,
+                    cut.dropped
+                ));
+                properties.push(property("zmlc:cut-to", &archs));
+            }
+            properties.push(property("zmlc:original-bytes", &file.original_bytes.to_string()));
+            if file.against_licence {
+                properties.push(property("zmlc:trim-proprietary", "changed although the licence forbids it"));
+            }
+            let original = json!({
+                "type": "library", "name": name(path), "version": version, "hashes": hashes(&file.original_sha256),
+            });
+            component["pedigree"] = json!({ "ancestors": [original], "notes": notes.join("; ") });
+        }
+        self.push(path, &file.sha256, component, properties);
     }
     /// A file of the system that packages.
     pub(crate) fn system(&mut self, path: &str, here: &Path, owner: Option<&Owner>) -> Result<(), PackageError> {
@@ -101,6 +135,13 @@ pub(crate) fn digests(document: &[u8]) -> Result<BTreeMap<String, String>, Strin
         found.insert(path.to_string(), digest.to_string());
     }
     Ok(found)
+}
+
+fn property(name: &str, value: &str) -> Value {
+    json!({ "name": name, "value": value })
+}
+fn hashes(sha256: &str) -> Value {
+    json!([{ "alg": "SHA-256", "content": sha256 }])
 }
 
 fn name(path: &str) -> &str {

@@ -76,7 +76,7 @@ fn rewrite(
     zeros: &mut Ranges,
     report: &mut Report,
 ) {
-    let cubin_serves = |gpu: Arch| elements.iter().any(|e| e.kind == CUBIN && gpu.runs(e.arch));
+    let cubin_serves = |gpu: Arch| gpu.is_one_gpu() && elements.iter().any(|e| e.kind == CUBIN && gpu.runs(e.arch));
     let mut to = at + HEADER;
     for e in elements {
         let stays = match e.kind {
@@ -149,6 +149,7 @@ pub(crate) mod tests {
         let all = container(&[(1, 70, 24), (2, 80, 32)]);
         assert_eq!(trimmed(&all, &["sm_90"]).1, Report { kept: 1, dropped: 1, ..Report::default() });
         assert_eq!(trimmed(&all, &["sm_80", "sm_90"]).0, all);
+        assert_eq!(trimmed(&all, &["sm_80+"]).0, all);
         assert_eq!(trimmed(&all, &["sm_86"]).1, Report { kept: 1, dropped: 1, ..Report::default() });
     }
 

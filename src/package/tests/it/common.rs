@@ -61,6 +61,7 @@ pub fn plan(artifact: &Path) -> ImagePlan {
         runtime: RUNTIME.into(),
         artifact: artifact.into(),
         weights: Weights::Include { folders: vec![] },
+        vendor: vec![],
         base: Base::Files(Search::host()),
         compression: Compression::Zstd,
         reference: Some("latest".into()),

@@ -151,7 +151,7 @@ fn damage_anywhere_in_an_archive_is_found() {
         runtime: crate::common::RUNTIME.into(),
         artifact: artifact(dir.path(), &["cuda"]),
         weights: zmlc_package::Weights::External,
-        libraries: vec![],
+        vendor: vec![],
         licenses: vec![],
         mtime: 0,
     };

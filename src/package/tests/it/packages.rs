@@ -16,7 +16,7 @@ fn archive_plan(artifact: PathBuf) -> ArchivePlan {
         runtime: RUNTIME.into(),
         artifact,
         weights: Weights::Include { folders: vec![] },
-        libraries: vec![],
+        vendor: vec![],
         licenses: vec![],
         mtime: 1,
     }

@@ -1,0 +1,76 @@
+//! The vendor libraries of a model.toml: its sources by the lock file, and what of them a package of an artifact gets.
+
+use crate::{
+    commands::package::failure,
+    failure::Failure,
+    model::{Model, VendorSection},
+    printer::Printer,
+};
+use zml_format::Manifest;
+use zmlc_package::vendor::{Cache, Lock, Selection, Source, Unpacked, Vendored, locate, prepare, unpack};
+
+/// The image spec's name of the machine that zmlc runs on, for which wheels are fetched.
+pub fn architecture() -> &'static str {
+    if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" }
+}
+
+/// Model.toml checks this when it reads.
+pub fn source(from: &str) -> Result<Source, Failure> {
+    from.parse().map_err(|e| failure(&e))
+}
+
+/// The sources of one target as the lock has them, in the order of model.toml.
+pub fn sources(
+    model: &Model,
+    section: &VendorSection,
+    architecture: &str,
+    cache: &Cache,
+) -> Result<Vec<Unpacked>, Failure> {
+    let lock = Lock::read(&Lock::beside(&model.path)).map_err(|e| failure(&e))?;
+    let folder = model.locate("".as_ref());
+    let mut found = vec![];
+    for from in &section.from {
+        let from = source(from)?;
+        let (path, locked) = locate(&from, &lock, &folder, architecture, cache).map_err(|e| failure(&e))?;
+        found.push(unpack(&path, &locked.sha256, cache).map_err(|e| failure(&e))?);
+    }
+    Ok(found)
+}
+
+/// What a package of an artifact gets: for each target that the artifact is for, what model.toml asks for.
+pub fn of_package(
+    model: &Model,
+    manifest: &Manifest,
+    architecture: &str,
+    printer: Printer,
+) -> Result<Vec<Vendored>, Failure> {
+    let mut all = vec![];
+    for (target, section) in &model.file.package.vendor {
+        let profiles: Vec<_> = manifest.profiles.iter().filter(|p| p.target == *target).collect();
+        if profiles.is_empty() {
+            continue;
+        }
+        let libraries = section.libraries.clone();
+        if libraries.is_empty() {
+            printer.note(&format!(
+                "note: nothing of [package.vendor.{target}] goes in: the artifact calls no library, and `libraries` names none"
+            ));
+            continue;
+        }
+        let cache = Cache::from_environment().map_err(|e| failure(&e))?;
+        let sources = sources(model, section, architecture, &cache)?;
+        let archs: Vec<String> = profiles.iter().map(|p| p.requires.arch.clone()).collect();
+        let selection = Selection {
+            target,
+            libraries: &libraries,
+            architecture,
+            archs: &archs,
+            trim: section.trim,
+            trim_proprietary: section.trim_proprietary,
+        };
+        let vendored = prepare(&sources, &selection, &cache).map_err(|e| failure(&e))?;
+        vendored.notes.iter().for_each(|n| printer.note(&format!("warning: {n}")));
+        all.push(vendored);
+    }
+    Ok(all)
+}
