@@ -280,6 +280,9 @@ pub struct VendorUpdate {
 pub struct Verify {
     /// NAME.zml, NAME.tar.zst, or the folder of a layout.
     pub path: PathBuf,
+    /// Build NAME.zml again from this model.toml, and compare: the same inputs and the same zmlc give the same bytes.
+    #[arg(long, value_name = "MODEL.toml")]
+    pub rebuild: Option<PathBuf>,
 }
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum WeightsChoice {

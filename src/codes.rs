@@ -10,6 +10,7 @@ pub const FILE: &str = "E0904";
 pub const DIMS: &str = "E0905";
 pub const WEIGHTS: &str = "E1001";
 pub const ARTIFACT: &str = "E1101";
+pub const REBUILD: &str = "E1102";
 pub const RUNTIME: &str = "E1201";
 pub const BISECT: &str = "E1202";
 
@@ -38,6 +39,10 @@ pub const CODES: &[(&str, &str)] = &[
     ),
     (WEIGHTS, "A weights file lacks a tensor, or has it with another element type or shape than the program."),
     (ARTIFACT, "The .zml file is not an artifact that this version reads, or it is damaged."),
+    (
+        REBUILD,
+        "The artifact is not what its model.toml gives when it is built again: a program, the weights, model.toml or zmlc are others.",
+    ),
     (
         RUNTIME,
         "The runtime cannot do what a command needs of it: no device serves, or an input is not what the entry takes.",

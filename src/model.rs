@@ -11,7 +11,6 @@ use zmlc_import::{
     diag::{Diagnostic, Source, did_you_mean},
     tree::Span,
 };
-use zmlc_package::vendor::Source;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -105,8 +104,28 @@ pub struct StateSection {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TargetSection {
-    #[serde(alias = "arch")]
+    /// Empty: those that the target builds anyhow.
+    #[serde(alias = "arch", default, skip_serializing_if = "Vec::is_empty")]
     pub profiles: Vec<String>,
+    #[serde(default, skip_serializing_if = "Gemm::is_generated")]
+    pub gemm: Gemm,
+}
+/// What multiplies matrices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Gemm {
+    /// Kernels in the artifact.
+    #[default]
+    Generated,
+    /// The vendor's library, in the package.
+    Library,
+}
+impl Gemm {
+    // By reference, as serde asks.
+    #[allow(clippy::trivially_copy_pass_by_ref)]
+    fn is_generated(&self) -> bool {
+        *self == Gemm::Generated
+    }
 }
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -191,12 +210,17 @@ impl Model {
                 report(format!("two entries are called `{}`", e.name));
             }
         }
+        for (target, section) in &self.file.targets {
+            if section.gemm == Gemm::Library && crate::targets::matrix_library(target).is_none() {
+                report(format!("[targets.{target}] gemm = \"library\": {target} has no matrix library"));
+            }
+        }
         for (target, vendor) in &self.file.package.vendor {
             if !crate::targets::all().iter().any(|t| t.name() == target) {
                 report(format!("[package.vendor.{target}] is for no target; `zmlc targets` lists them"));
             }
             for from in &vendor.from {
-                if let Err(e) = from.parse::<Source>() {
+                if let Err(e) = from.parse::<zmlc_package::vendor::Source>() {
                     report(format!("[package.vendor.{target}] {e}: {}", e.remedy()));
                 }
             }

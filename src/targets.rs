@@ -1,6 +1,10 @@
 //! The targets that this zmlc builds for, and what `--target` selects.
 
-use crate::{codes, failure::Failure, model::Model};
+use crate::{
+    codes,
+    failure::Failure,
+    model::{Gemm, Model},
+};
 use zmlc_import::{
     diag::{Diagnostic, did_you_mean},
     tree::Span,
@@ -9,6 +13,11 @@ use zmlc_passes::{spec::DeviceSpec, target::Target};
 
 pub fn all() -> Vec<&'static dyn Target> {
     vec![&zmlc_target_vulkan::Vulkan, &zmlc_target_cuda::Cuda, &zmlc_target_rocm::Rocm]
+}
+
+/// The library that multiplies matrices for a target, without version, where the runtime knows one.
+pub fn matrix_library(target: &str) -> Option<&'static str> {
+    [("cuda", "libcublasLt"), ("rocm", "libhipblaslt")].into_iter().find(|(t, _)| *t == target).map(|(_, l)| l)
 }
 
 /// A device profile to build for.
@@ -41,8 +50,8 @@ pub fn select(list: &str, model: Option<&Model>) -> Result<Vec<Selected>, Failur
         let section = model.and_then(|m| m.file.targets.get(name));
         let wanted: Vec<String> = match (profile, section) {
             (Some(p), _) => vec![p.into()],
-            (None, Some(s)) => s.profiles.clone(),
-            (None, None) => targets[at].defaults().iter().map(|p| (*p).to_string()).collect(),
+            (None, Some(s)) if !s.profiles.is_empty() => s.profiles.clone(),
+            (None, _) => targets[at].defaults().iter().map(|p| (*p).to_string()).collect(),
         };
         for p in wanted {
             match known.iter().position(|k| *k == p) {
@@ -59,7 +68,12 @@ pub fn select(list: &str, model: Option<&Model>) -> Result<Vec<Selected>, Failur
     }
     found.sort_unstable();
     found.dedup();
-    let pick = |(t, p): (usize, usize)| Selected { target: targets[t], spec: targets[t].specs().swap_remove(p) };
+    let pick = |(t, p): (usize, usize)| {
+        let mut spec = targets[t].specs().swap_remove(p);
+        let section = model.and_then(|m| m.file.targets.get(targets[t].name()));
+        spec.library_gemm = section.is_some_and(|s| s.gemm == Gemm::Library);
+        Selected { target: targets[t], spec }
+    };
     Ok(found.into_iter().map(pick).collect())
 }
 

@@ -5,8 +5,9 @@ use crate::{
     failure::Failure,
     model::{Model, VendorSection},
     printer::Printer,
+    targets::matrix_library,
 };
-use zml_format::Manifest;
+use zml_format::{Manifest, calls_library};
 use zmlc_package::vendor::{Cache, Lock, Selection, Source, Unpacked, Vendored, locate, prepare, unpack};
 
 /// The image spec's name of the machine that zmlc runs on, for which wheels are fetched.
@@ -50,7 +51,9 @@ pub fn of_package(
         if profiles.is_empty() {
             continue;
         }
-        let libraries = section.libraries.clone();
+        let mut libraries = section.libraries.clone();
+        let calls = profiles.iter().flat_map(|p| &p.programs).any(|p| calls_library(&p.steps));
+        libraries.extend(matrix_library(target).filter(|_| calls).map(String::from));
         if libraries.is_empty() {
             printer.note(&format!(
                 "note: nothing of [package.vendor.{target}] goes in: the artifact calls no library, and `libraries` names none"

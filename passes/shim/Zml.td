@@ -191,6 +191,18 @@ def Zml_DispatchOp : Zml_Op<"dispatch"> {
   let assemblyFormat = "$kernel `(` $buffers `)` `offsets` `=` $offsets `sizes` `=` $sizes `scalars` `=` $scalars (`grid` `=` $grid^)? attr-dict";
 }
 
+def Zml_LibraryCallOp : Zml_Op<"library_call"> {
+  let summary = "a product of matrices by the vendor's library";
+  let description = [{
+    `to[b, m, n] = sum over k of a[b, m, k] * b[b, k, n]`. `extents`: batch, m, n, k. `strides`: of a, b and to, three each,
+    in elements from batch to batch, row to row, column to column. `sizes`: bytes of the four buffers.
+    `tf32`: f32 factors may be rounded to tf32.
+  }];
+  let arguments = (ins Zml_Buffer:$a, Zml_Buffer:$b, Zml_Buffer:$to, Zml_Buffer:$workspace, DenseI64ArrayAttr:$extents,
+    DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$sizes, StrArrayAttr:$dtypes, UnitAttr:$tf32);
+  let assemblyFormat = "$a `by` $b `to` $to `with` $workspace `extents` `=` $extents `strides` `=` $strides `sizes` `=` $sizes `dtypes` `=` $dtypes attr-dict";
+}
+
 def Zml_BarrierOp : Zml_Op<"barrier"> {
   let summary = "everything before is visible to everything after";
   let assemblyFormat = "attr-dict";

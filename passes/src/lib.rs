@@ -12,6 +12,7 @@ pub mod evaluate;
 pub mod expand_math;
 pub mod expand_special;
 pub mod fuse;
+pub mod gemm;
 pub mod ir;
 pub mod kernel_abi;
 pub mod kernels;

@@ -43,6 +43,9 @@ pub struct DeviceSpec {
     pub arithmetic: BTreeSet<String>,
     /// Element types in buffers.
     pub storage: BTreeSet<String>,
+    /// Whether contractions go to the vendor's matrix library, where it does them.
+    #[serde(default)]
+    pub library_gemm: bool,
     /// Options of the target's own lowering; meaning is the target's.
     #[serde(default)]
     pub options: std::collections::BTreeMap<String, String>,

@@ -3,11 +3,11 @@
 //! A named device is used or an error; only `auto` goes from one to the next, and says why each did not serve.
 
 use crate::{
-    drivers::{self, Driver, Platform},
+    drivers::{self, Driver, Platform, Unavailable},
     error::{Error, Result},
 };
 use std::{fmt, str::FromStr, sync::Arc};
-use zml_format::{Artifact, Profile};
+use zml_format::{Artifact, Profile, Requires};
 
 /// An API that reaches devices, named as in `Profile::target` and `--device`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -157,7 +157,7 @@ impl Device {
                     opened = Some((driver, info, profile));
                     break;
                 }
-                Err(why) => reasons.push(format!("{backend}: {why}")),
+                Err(why) => reasons.push(format!("{backend}: {}; {}", why.cause, why.remedy)),
             }
         }
         let Some((driver, info, profile)) = opened else {
@@ -190,34 +190,62 @@ impl fmt::Debug for Device {
     }
 }
 
-/// The first device of a backend, GPUs before software, with the first profile that it satisfies.
+/// For each backend of an artifact the device and the profile that would serve, or why none does. Opens no device.
+pub(crate) fn survey(profiles: &[Profile]) -> Vec<(Backend, Result<(DeviceInfo, String), Unavailable>)> {
+    let offered = Backend::ALL.into_iter().filter(|b| profiles.iter().any(|p| p.target == b.name()));
+    let look = |backend| {
+        let (_, device, profile) = choose(backend, None, profiles, |_, _, _| Ok(()))?;
+        Ok((device, profiles[profile].name.clone()))
+    };
+    offered.map(|b| (b, look(b))).collect()
+}
+
 fn serve(
     backend: Backend,
     index: Option<usize>,
     profiles: &[Profile],
-) -> Result<(Arc<dyn Driver>, DeviceInfo, usize), String> {
-    let platform = drivers::platform(backend).map_err(|u| format!("{}; {}", u.cause, u.remedy))?;
+) -> Result<(Arc<dyn Driver>, DeviceInfo, usize), Unavailable> {
+    choose(backend, index, profiles, |platform, i, requires| platform.open(i, requires))
+}
+
+/// The first device of a backend, GPUs before software, with the first profile that it satisfies.
+fn choose<T>(
+    backend: Backend,
+    index: Option<usize>,
+    profiles: &[Profile],
+    open: impl Fn(&dyn Platform, usize, &Requires) -> Result<T>,
+) -> Result<(T, DeviceInfo, usize), Unavailable> {
+    let platform = drivers::platform(backend)?;
     let devices = platform.devices();
     let mut order: Vec<usize> = match index {
         Some(i) if i < devices.len() => vec![i],
         Some(i) => {
             let all = list(devices.iter().map(ToString::to_string));
-            return Err(format!("there is no device {i}, only {all}"));
+            let remedy = format!("name one of them, or --device {backend} for the best");
+            return Err(Unavailable { cause: format!("there is no device {i}, only {all}"), remedy });
         }
         None => (0..devices.len()).collect(),
     };
     order.sort_by_key(|i| devices[*i].kind);
-    let mut reasons = vec![];
+    let (mut reasons, mut remedy) = (vec![], String::new());
     for i in order {
-        match fit(&*platform, i, profiles) {
-            Ok((driver, profile)) => return Ok((driver, devices[i].clone(), profile)),
-            Err(why) => reasons.push(why),
+        match fit(&*platform, i, profiles, &open) {
+            Ok((opened, profile)) => return Ok((opened, devices[i].clone(), profile)),
+            Err(why) => {
+                reasons.push(why.cause);
+                remedy = why.remedy;
+            }
         }
     }
-    Err(reasons.join("; "))
+    Err(Unavailable { cause: reasons.join("; "), remedy })
 }
 
-fn fit(platform: &dyn Platform, i: usize, profiles: &[Profile]) -> Result<(Arc<dyn Driver>, usize), String> {
+fn fit<T>(
+    platform: &dyn Platform,
+    i: usize,
+    profiles: &[Profile],
+    open: impl Fn(&dyn Platform, usize, &Requires) -> Result<T>,
+) -> Result<(T, usize), Unavailable> {
     let device = &platform.devices()[i];
     let target = device.backend.name();
     let mut reasons = vec![];
@@ -227,12 +255,24 @@ fn fit(platform: &dyn Platform, i: usize, profiles: &[Profile]) -> Result<(Arc<d
             reasons.push(format!("profile {}: {}", profile.name, unmet.join(", ")));
             continue;
         }
-        return match platform.open(i, &profile.requires) {
-            Ok(driver) => Ok((driver, p)),
-            Err(e) => Err(e.to_string()),
+        return match open(platform, i, &profile.requires) {
+            Ok(opened) => Ok((opened, p)),
+            Err(e) => {
+                let remedy = "see that no other program fills or blocks the device, and what its driver logs".into();
+                Err(Unavailable { cause: e.to_string(), remedy })
+            }
         };
     }
-    Err(format!("{device} cannot: {}", reasons.join("; ")))
+    let cause = format!("{device} cannot: {}", reasons.join("; "));
+    // An old driver is cured by a new one, another chip by another build.
+    let remedy = match device.backend {
+        Backend::Cuda if reasons.iter().any(|r| r.contains("its driver")) => "update the NVIDIA driver".into(),
+        Backend::Vulkan => {
+            "use a newer driver, or build for a profile that asks for less (`zmlc targets vulkan`)".into()
+        }
+        b => format!("build for {} as well (`zmlc targets {b}`)", device.arch),
+    };
+    Err(Unavailable { cause, remedy })
 }
 
 fn list<S: AsRef<str>>(names: impl Iterator<Item = S>) -> String {

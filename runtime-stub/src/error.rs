@@ -32,6 +32,9 @@ pub enum Error {
     /// A call took longer than the session allows. The device may still be at it.
     #[error("{device} did not finish within the deadline")]
     Deadline { device: String },
+    /// A vendor library that the package should hold is absent or does not serve.
+    #[error("{0}")]
+    Library(String),
     /// A call into a driver failed.
     #[error("{device}: {call} failed: {code}{}", detail(.log))]
     Driver { device: String, call: &'static str, code: String, log: String },
@@ -61,6 +64,7 @@ impl Error {
             Error::OutOfMemory { .. } => "out-of-memory",
             Error::DeviceLost { .. } => "device-lost",
             Error::Deadline { .. } => "deadline",
+            Error::Library(_) => "library",
             Error::Driver { .. } => "driver",
             Error::Bug(_) => "bug",
         }

@@ -52,6 +52,43 @@ impl WeightPlaces {
     }
 }
 
+/// Whether all weights that the artifact keeps outside are there and the right ones; nothing if it keeps none outside.
+pub(crate) fn find_all(artifact: &Artifact, places: &WeightPlaces) -> Option<Result<String>> {
+    let outside = artifact.manifest.weights.iter().filter_map(|w| match &w.source {
+        WeightSource::External { file, key } => Some((file.as_str(), key.as_str(), w)),
+        WeightSource::Embedded { .. } => None,
+    });
+    let model = &artifact.manifest.model.name;
+    let mut files: BTreeMap<&str, SafeTensors> = BTreeMap::new();
+    let (mut count, mut piece) = (0, vec![]);
+    for (file, key, w) in outside {
+        let mut check = || -> Result<()> {
+            if !files.contains_key(file) {
+                files.insert(file, places.open(file, model)?);
+            }
+            let hash = stream(&files[file], key, w, &mut piece, |_, _| Ok(()))?;
+            right(&hash, file, key, w, model)
+        };
+        if let Err(e) = check() {
+            return Some(Err(e));
+        }
+        count += 1;
+    }
+    (count > 0).then(|| Ok(format!("{count} tensors in {}", files.into_keys().collect::<Vec<_>>().join(", "))))
+}
+
+/// Whether a weight is the one that the artifact was built with.
+fn right(hash: &str, file: &str, key: &str, w: &Weight, model: &str) -> Result<()> {
+    if hash == w.sha256 {
+        return Ok(());
+    }
+    Err(Error::Weights(format!(
+        "`{key}` of {file} is not the weight that `{model}` was built with: its SHA-256 is {hash}, and should be {}; \
+         find the file of that build, or build again with this one",
+        w.sha256
+    )))
+}
+
 /// Read, hashed and uploaded at a time.
 const PIECE: usize = 16 << 20;
 
@@ -72,38 +109,33 @@ pub(crate) fn upload(
                 if !files.contains_key(file.as_str()) {
                     files.insert(file, places.open(file, model)?);
                 }
-                let hash = stream(&files[file.as_str()], key, w, driver, *region, &mut piece)?;
-                if hash != w.sha256 {
-                    return Err(Error::Weights(format!(
-                        "`{key}` of {file} is not the weight that `{model}` was built with: its SHA-256 is {hash}, and should be {}; \
-                         find the file of that build, or build again with this one",
-                        w.sha256
-                    )));
-                }
+                let up = |at, piece: &[u8]| driver.upload(region.part(at, piece.len() as u64), piece);
+                let hash = stream(&files[file.as_str()], key, w, &mut piece, up)?;
+                right(&hash, file, key, w, model)?;
             }
         }
     }
     Ok(())
 }
 
-/// The SHA-256 of the values.
+/// The SHA-256 of the values, which `each` sees piece by piece.
 fn stream(
     file: &SafeTensors,
     key: &str,
     w: &Weight,
-    driver: &dyn Driver,
-    region: Region,
     piece: &mut Vec<u8>,
+    each: impl Fn(u64, &[u8]) -> Result<()>,
 ) -> Result<String> {
     let entry = file.check(key, &w.tensor).map_err(|e| Error::Weights(e.to_string()))?;
     let mut hash = Sha256::new();
     let mut at = 0;
-    while at < region.bytes {
-        let n = (region.bytes - at).min(PIECE as u64);
+    let bytes = w.tensor.bytes();
+    while at < bytes {
+        let n = (bytes - at).min(PIECE as u64);
         piece.resize(n as usize, 0);
         file.read_at(entry, at, piece).map_err(|e| Error::Weights(e.to_string()))?;
         hash.update(&piece[..]);
-        driver.upload(region.part(at, n), piece)?;
+        each(at, piece)?;
         at += n;
     }
     Ok(hash.finalize().iter().map(|b| format!("{b:02x}")).collect())

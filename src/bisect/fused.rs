@@ -43,6 +43,9 @@ impl<'c> Fused<'c> {
         dispatches(&profile.programs[e].steps, &mut steps);
         // A dispatch that writes nothing is no step.
         calls.retain(|c| ir::results(*c).iter().any(|r| ir::elements(r.r#type()) > 0));
+        // What a library computes is no kernel that could be wrong.
+        let hero = |c: O| ir::str_attr(ir::find(top, ir::symbol_attr(c, "callee")?)?, "zml.hero");
+        calls.retain(|c| hero(*c) != Some("library"));
         let unequal = || Failure::bug("the host program has other dispatches than the entry has calls");
         if calls.len() != steps.len() {
             return Err(unequal());
@@ -112,7 +115,7 @@ fn dispatches<'a>(steps: &'a [Step], found: &mut Vec<&'a Dispatch>) {
             Step::While { condition, body, .. } => [condition, body].into_iter().for_each(|s| dispatches(s, found)),
             Step::If { then, otherwise, .. } => [then, otherwise].into_iter().for_each(|s| dispatches(s, found)),
             Step::Case { branches, .. } => branches.iter().for_each(|s| dispatches(s, found)),
-            Step::Barrier | Step::Copy { .. } | Step::Fill { .. } => {}
+            Step::Library(_) | Step::Barrier | Step::Copy { .. } | Step::Fill { .. } => {}
         }
     }
 }

@@ -29,9 +29,10 @@ pub fn run(args: &Inspect, printer: Printer) -> Result<(), Failure> {
         let _ = writeln!(text, "  needs {} {} {}", r.api, r.arch, r.features.join(" "));
         for (entry, program) in m.entries.iter().zip(&p.programs) {
             let c = Counts::of(&program.steps);
+            let calls = if c.calls > 0 { format!("{} library calls, ", c.calls) } else { String::new() };
             let _ = writeln!(
                 text,
-                "  {}: {} dispatches, {} barriers, {} copies ({} bytes), arena {} bytes",
+                "  {}: {} dispatches, {calls}{} barriers, {} copies ({} bytes), arena {} bytes",
                 entry.id(),
                 c.dispatches,
                 c.barriers,
@@ -91,6 +92,7 @@ fn weights(m: &Manifest, text: &mut String) {
 #[derive(Default)]
 struct Counts {
     dispatches: usize,
+    calls: usize,
     barriers: usize,
     copies: usize,
     copied: u64,
@@ -105,6 +107,7 @@ impl Counts {
         for s in steps {
             match s {
                 Step::Dispatch(_) => self.dispatches += 1,
+                Step::Library(_) => self.calls += 1,
                 Step::Barrier => self.barriers += 1,
                 Step::Copy { to, .. } => {
                     self.copies += 1;
@@ -141,6 +144,12 @@ fn steps(p: &zml_format::Profile, program: &Program, list: &[Step], indent: usiz
             Step::Dispatch(d) => {
                 let buffers: Vec<String> = d.buffers.iter().map(slice).collect();
                 writeln!(text, "{pad}{} grid {:?} {}", p.kernels[d.kernel].symbol, d.grid, buffers.join(", "))
+            }
+            Step::Library(g) => {
+                let (a, b, to) = (slice(&g.a.slice), slice(&g.b.slice), slice(&g.to.slice));
+                let (batch, m, n, k) = (g.batch, g.m, g.n, g.k);
+                let kind = if g.tf32 { "tf32" } else { g.a.dtype.name() };
+                writeln!(text, "{pad}library call {batch} x {m} x {n} x {k} {kind} {a}, {b}, {to}")
             }
             Step::Barrier => writeln!(text, "{pad}barrier"),
             Step::Copy { from, to } => writeln!(text, "{pad}copy {} to {}", slice(from), slice(to)),

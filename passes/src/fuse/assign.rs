@@ -6,6 +6,7 @@
 
 use super::{
     group::{Cone, Grouper, Hero},
+    library,
     view::{Kind, Node},
 };
 use crate::ir::{ValueLike, elem_bytes};
@@ -35,6 +36,10 @@ fn place(f: &mut Grouper, node: Node) {
         Kind::Host => whole(f, node, Hero::Host, "control flow and its glue"),
         Kind::Map => map(f, node),
         Kind::Reduce => reduce(f, node),
+        Kind::Contraction if f.library && library::operands(f.view, node).is_some() => {
+            let (m, n) = f.view.nodes[node].tile;
+            found(f, node, Hero::Library, format!("a library computes it, m = {m} and n = {n}"));
+        }
         Kind::Contraction => {
             let (m, n) = f.view.nodes[node].tile;
             found(f, node, Hero::Matmul, format!("a contraction with m = {m} and n = {n}"));

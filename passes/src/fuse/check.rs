@@ -8,13 +8,15 @@
 //!    contraction's; scan: the scan's), counting an update for a result in place.
 //! 6. Every read of a heavy op is at the element's or row's own index.
 //! 7. reduce has a heavy op, and each has one element a row; matmul has exactly one, a contraction with m and n.
-//! 8. Not more buffers than the profile allows.
+//! 8. library is matmul with nothing but reshapes around the contraction, which is one that a library does.
+//! 9. Not more buffers than the profile allows.
 
 use super::{
     group::{Grouper, Hero},
-    view::{Kind, View},
+    library,
+    view::{Kind, Op, View},
 };
-use crate::{ir::*, pass::PassError, spec::DeviceSpec};
+use crate::{gemm::Gemm, ir::*, pass::PassError, spec::DeviceSpec};
 use std::collections::BTreeSet;
 
 pub fn check(top: Blk, spec: &DeviceSpec) -> Result<(), PassError> {
@@ -76,6 +78,10 @@ fn dispatch(func: O, spec: &DeviceSpec) -> Result<(), String> {
         Some("loop") => (Hero::Loop, first),
         Some("reduce") => (Hero::Reduce, int_attr(func, "zml.rows").ok_or("has no zml.rows")?),
         Some("scan") => (Hero::Scan, heavies.first().map_or(0, |h| view.elements(*h))),
+        Some("library") => {
+            ensure(inner.iter().any(|n| Gemm::of(n.op).is_ok()), || "is no product that a library does".into())?;
+            (Hero::Library, heavies.first().map_or(0, |h| view.elements(*h)))
+        }
         Some("matmul") => (Hero::Matmul, heavies.first().map_or(0, |h| view.elements(*h))),
         Some(z) => return ensure(inner.iter().any(|n| name(n.op) == z), || format!("the hero {z} is unknown")),
         None => return Err("has no zml.hero".into()),
@@ -89,8 +95,12 @@ fn dispatch(func: O, spec: &DeviceSpec) -> Result<(), String> {
     ensure(hero != Hero::Reduce || !heavies.is_empty(), || "reduces nothing".into())?;
     let one_scan = heavies.len() == 1 && heavies.iter().all(|h| view.nodes[*h].kind == Kind::Scan);
     ensure(hero != Hero::Scan || one_scan, || "does not have exactly one scan".into())?;
-    ensure(hero != Hero::Matmul || one_contraction, || "does not have exactly one contraction".into())?;
+    ensure(!matches!(hero, Hero::Matmul | Hero::Library) || one_contraction, || {
+        "does not have exactly one contraction".into()
+    })?;
 
+    let alone = |n: &&Op| n.kind == Kind::Map && !library::is_reshape(n.op);
+    ensure(hero != Hero::Library || !inner.iter().any(|n| alone(&n)), || "computes more than a library does".into())?;
     let mut f = Grouper::new(&view, usize::MAX);
     let g = f.open(hero, rows, String::new());
     let members: BTreeSet<usize> = heavies.iter().chain(&defs).copied().collect();

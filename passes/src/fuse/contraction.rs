@@ -45,7 +45,7 @@ pub fn of(g: &Generic) -> Option<Contraction> {
 }
 
 /// The body yields accumulator + (converted first input) * (converted second input).
-fn multiplies_and_adds(g: &Generic) -> bool {
+pub fn multiplies_and_adds(g: &Generic) -> bool {
     let through_converts = |mut v: V<'_>| {
         while let Some(d) = def(v)
             && matches!(name(d), "arith.extf" | "arith.extsi" | "arith.extui" | "arith.truncf")

@@ -3,6 +3,7 @@
 
 use super::{
     index::{Ix, Table},
+    library,
     view::{Kind, Node, Val, View},
 };
 use crate::ir::{ValueLike, is_tensor};
@@ -17,6 +18,8 @@ pub enum Hero {
     Reduce,
     Matmul,
     Scan,
+    /// One contraction that a vendor's library computes.
+    Library,
     /// One op that no hero covers.
     Special,
     /// One op that stays in the entry, so that dependencies through it are seen.
@@ -102,6 +105,8 @@ pub struct Grouper<'v, 'c> {
     pub budget: usize,
     /// As far as it is known.
     under: Vec<Option<Rc<Under>>>,
+    /// Whether a vendor's library computes the contractions that it can.
+    pub library: bool,
 }
 
 impl<'v, 'c> Grouper<'v, 'c> {
@@ -124,6 +129,16 @@ impl<'v, 'c> Grouper<'v, 'c> {
             cost: vec![0; count],
             budget,
             under: vec![None; count],
+            library: false,
+        }
+    }
+    /// What a library multiplies has to be in memory.
+    pub fn use_library(&mut self) {
+        self.library = true;
+        for node in 0..self.view.nodes.len() {
+            if self.view.nodes[node].kind == Kind::Contraction {
+                library::operands(self.view, node).into_iter().flatten().for_each(|v| self.wanted[v] = true);
+            }
         }
     }
     pub fn under(&mut self, node: Node) -> Rc<Under> {
@@ -296,7 +311,7 @@ impl<'v, 'c> Grouper<'v, 'c> {
         let group = &self.groups[g];
         let elements = self.view.elements(node);
         let kind = self.view.nodes[node].kind;
-        if matches!(group.hero, Hero::Special | Hero::Host) || self.writes_in_place(g) {
+        if matches!(group.hero, Hero::Special | Hero::Host | Hero::Library) || self.writes_in_place(g) {
             return Err(Stop::InPlace);
         }
         let fits = match group.hero {

@@ -10,6 +10,7 @@ mod check;
 mod contraction;
 mod group;
 mod index;
+mod library;
 mod loops;
 mod order;
 mod outline;
@@ -25,6 +26,9 @@ use melior::{Context, ir::Module};
 
 /// A contraction with a smaller m or n is computed row by row.
 pub const LEAST_TILE: i64 = 5;
+
+pub use contraction::multiplies_and_adds;
+pub use view::{Coordinate, coordinates};
 
 pub struct Fuse;
 
@@ -72,7 +76,7 @@ fn group<'c>(context: &'c Context, module: &Module<'c>, env: Env, assign: Assign
     let top = body(module);
     let mut outliner = outline::Outliner::new(context, top);
     for entry in entries(top) {
-        fuse(context, block(entry, 0), budget, assign, &mut outliner)?;
+        fuse(context, block(entry, 0), budget, assign, env.spec().library_gemm, &mut outliner)?;
     }
     Ok(())
 }
@@ -88,6 +92,7 @@ fn fuse<'c>(
     block: Blk<'c>,
     budget: usize,
     assign: Assign,
+    library: bool,
     outliner: &mut outline::Outliner<'c>,
 ) -> Result<(), PassError> {
     loops::hand_on_all(context, block);
@@ -96,11 +101,14 @@ fn fuse<'c>(
     positions::lift(context, block);
     let view = view::View::of(block);
     let mut f = group::Grouper::new(&view, budget);
+    if library {
+        f.use_library();
+    }
     assign(&mut f);
     outliner.block(block, &f)?;
     for op in ops(block).into_iter().filter(|o| name(*o).starts_with("scf.")) {
         for region in 0..op.region_count() {
-            fuse(context, crate::ir::block(op, region), budget, assign, outliner)?;
+            fuse(context, crate::ir::block(op, region), budget, assign, library, outliner)?;
         }
     }
     Ok(())

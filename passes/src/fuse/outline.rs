@@ -82,6 +82,7 @@ impl<'c> Outliner<'c> {
             Hero::Reduce => "reduce",
             Hero::Matmul => "matmul",
             Hero::Scan => "scan",
+            Hero::Library => "library",
             Hero::Special | Hero::Host => name(view.nodes[group.members[0]].op),
         };
         set_attr(func, "zml.dispatch", b.unit());

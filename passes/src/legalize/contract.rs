@@ -7,9 +7,9 @@ use super::{
     scalar,
     value::{Val, element, zero, zeros},
 };
-use crate::ir::{B, V, result};
+use crate::ir::{B, V, def, result, rewrite::set_attr};
 use melior::ir::AffineMap;
-use zmlc_import::tree::{BinaryOp, DType, DotDims};
+use zmlc_import::tree::{BinaryOp, DType, DotAlgorithm, DotDims};
 
 /// Element type that sums are kept in.
 pub(super) fn accumulator(out: DType) -> DType {
@@ -85,7 +85,11 @@ fn product<'c>(
     scalar::binary(b, BinaryOp::Multiply, acc, &x, &y)
 }
 
-pub(super) fn dot_general<'c>(cx: &Cx<'_, '_, 'c>, dims: &DotDims) -> Result<Val<'c>, Refusal> {
+pub(super) fn dot_general<'c>(
+    cx: &Cx<'_, '_, 'c>,
+    dims: &DotDims,
+    algorithm: Option<&DotAlgorithm>,
+) -> Result<Val<'c>, Refusal> {
     let b = &cx.b;
     let (lhs, rhs) = (cx.shape(0), cx.shape(1));
     let out = cx.out(0).dtype;
@@ -115,14 +119,22 @@ pub(super) fn dot_general<'c>(cx: &Cx<'_, '_, 'c>, dims: &DotDims) -> Result<Val
     };
     let lhs_map = map(lhs.len(), &dims.lhs_batching, &lhs_free, n_batch, &dims.lhs_contracting);
     let rhs_map = map(rhs.len(), &dims.rhs_batching, &rhs_free, n_batch + lhs_free.len(), &dims.rhs_contracting);
-    Contraction {
+    let sums = Contraction {
         lhs: (cx.arg(0), cx.dtype(0), lhs_map),
         rhs: (cx.arg(1), cx.dtype(1), rhs_map),
         shape: cx.out_shape(),
         reductions: dims.lhs_contracting.len(),
         out,
     }
-    .build(b)
+    .build(b)?;
+    // The program lets the factors be rounded: no kernel has to, a library may.
+    let tf32 = |a: &DotAlgorithm| a.lhs_precision == "tf32" && a.rhs_precision == "tf32" && a.accumulation == "f32";
+    if let (Val::One(v), true) = (&sums, algorithm.is_some_and(tf32))
+        && let Some(op) = def(*v).filter(|_| [cx.dtype(0), cx.dtype(1), out] == [DType::F32; 3])
+    {
+        set_attr(op, "zml.tf32", b.unit());
+    }
+    Ok(sums)
 }
 /// What a sum of nothing is.
 pub(super) fn all_zero<'c>(b: &B<'c>, shape: &[i64], d: DType) -> Val<'c> {

@@ -229,7 +229,7 @@ fn lower_op<'c>(cx: &mut Cx<'_, '_, 'c>) -> Result<Vec<Val<'c>>, Refusal> {
         OpKind::BroadcastInDim { dims } => shape::broadcast_in_dim(cx, dims),
         OpKind::Reshape => shape::reshape(cx),
         OpKind::Transpose { permutation } => shape::transpose(cx, permutation),
-        OpKind::DotGeneral { dims, .. } => contract::dot_general(cx, dims)?,
+        OpKind::DotGeneral { dims, algorithm, .. } => contract::dot_general(cx, dims, algorithm.as_ref())?,
         OpKind::Slice { start, strides, .. } => shape::slice(cx, start, strides),
         OpKind::Concatenate { dim } => shape::concatenate(cx, *dim),
         OpKind::Pad { .. } => pad::lower(cx),

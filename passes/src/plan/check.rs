@@ -190,6 +190,12 @@ impl<'c> Checker<'c> {
                     self.touch(to, int("to_offset"), int("bytes"), Mode::Write, "a copy")?,
                 ])
             }
+            "zml.library_call" => {
+                let sizes = i64s_attr(op, "sizes").filter(|s| s.len() == 4).ok_or("a library call without sizes")?;
+                let modes = [Mode::Read, Mode::Read, Mode::Write, Mode::Write];
+                let each = operands(op).into_iter().zip(sizes).zip(modes);
+                each.map(|((v, bytes), mode)| self.touch(v, 0, bytes, mode, "a library call")).collect()
+            }
             "zml.fill" => Ok(vec![self.touch(operand(op, 0), int("offset"), int("bytes"), Mode::Write, "a fill")?]),
             "zml.while" | "zml.if" => {
                 Ok(vec![self.touch(operand(op, 0), int("offset"), 1, Mode::Read, "a predicate")?])

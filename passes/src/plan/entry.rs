@@ -1,7 +1,7 @@
 //! Reads an entry function after fuse as the planner's plain data. It must not decide anything.
 
 use super::model::*;
-use crate::{ir::*, pass::PassError};
+use crate::{gemm::WORKSPACE, ir::*, pass::PassError};
 use melior::ir::Attribute;
 use std::collections::HashMap;
 
@@ -124,8 +124,14 @@ impl<'c> Reader<'c> {
         let alias = i64s_attr(target, "zml.alias").unwrap_or_default();
         let arguments = self.all(&operands(op))?;
         let results = results(op).into_iter().map(|v| self.define(v, Source::Step, format!("the value of {kernel}")));
-        let results = results.collect();
-        let alias = alias.into_iter().map(|a| usize::try_from(a).ok()).collect();
+        let mut results: Vec<Val> = results.collect();
+        let mut alias: Vec<Option<usize>> = alias.into_iter().map(|a| usize::try_from(a).ok()).collect();
+        if str_attr(target, "zml.hero") == Some("library") {
+            let name = format!("the workspace of {kernel}");
+            self.values.push(Value { bytes: WORKSPACE, source: Source::Step, name });
+            results.push(self.values.len() - 1);
+            alias.push(None);
+        }
         Ok(Step::Call { kernel, arguments, results, alias })
     }
     fn while_loop(&mut self, op: O<'c>) -> Result<Step, PassError> {

@@ -5,7 +5,7 @@ use crate::{ir::*, pass::PassError};
 use melior::ir::{Attribute, Module};
 use std::collections::HashMap;
 use zml_format::{
-    Argument, Buffer, BufferKind, DType, Dim, Dispatch, Entry, EntryResult, Program, Slice, Step, Tensor,
+    Argument, Buffer, BufferKind, DType, Dim, Dispatch, Entry, EntryResult, Gemm, Matrix, Program, Slice, Step, Tensor,
 };
 
 /// Entry and program of every `zml.program`, in module order. `kernel` gives the index of a kernel by its symbol; `blob`
@@ -102,6 +102,7 @@ impl Extractor<'_> {
             steps.push(match name(op) {
                 "zml.dispatch" => self.dispatch(op)?,
                 "zml.barrier" => Step::Barrier,
+                "zml.library_call" => Step::Library(self.gemm(op)?),
                 "zml.copy" => Step::Copy {
                     from: self.slice(operand(op, 0), int("from_offset")?, int("bytes")?)?,
                     to: self.slice(operand(op, 1), int("to_offset")?, int("bytes")?)?,
@@ -130,6 +131,31 @@ impl Extractor<'_> {
             });
         }
         Ok(steps)
+    }
+    fn gemm(&self, op: O) -> Result<Gemm, String> {
+        let list = |name: &str, n: usize| {
+            let found = i64s_attr(op, name).filter(|l| l.len() == n);
+            found.ok_or_else(|| format!("a library call without {name}"))
+        };
+        let (extents, strides, sizes) = (list("extents", 4)?, list("strides", 9)?, list("sizes", 4)?);
+        let dtypes = attr(op, "dtypes").map(array).filter(|d| d.len() == 3).ok_or("a library call without dtypes")?;
+        let slice = |i: usize| self.slice(operand(op, i), 0, sizes[i]);
+        let matrix = |i: usize| -> Result<Matrix, String> {
+            let dtype: DType = string(dtypes[i]).ok_or("a dtype that is no string")?.parse()?;
+            Ok(Matrix { slice: slice(i)?, dtype, strides: [0, 1, 2].map(|s| strides[3 * i + s] as u64) })
+        };
+        let [batch, m, n, k] = [0, 1, 2, 3].map(|i| extents[i] as u64);
+        Ok(Gemm {
+            batch,
+            m,
+            n,
+            k,
+            tf32: has_attr(op, "tf32"),
+            a: matrix(0)?,
+            b: matrix(1)?,
+            to: matrix(2)?,
+            workspace: slice(3)?,
+        })
     }
     fn dispatch(&self, op: O) -> Result<Step, String> {
         let name = symbol_attr(op, "kernel").unwrap_or_default();

@@ -39,7 +39,7 @@ impl Pass for Plan {
         for func in entries(top) {
             let read = entry::read(func, top)?;
             let program = program(&read.entry);
-            write::write(&B::before(context, func), func, &read, &program);
+            write::write(&B::before(context, func), func, top, &read, &program);
             rewrite::erase(func);
         }
         Ok(())

@@ -4,10 +4,13 @@ use super::{
     entry::{Read, attribute_list},
     model::*,
 };
-use crate::ir::{rewrite::set_attr, *};
+use crate::{
+    gemm::Gemm,
+    ir::{rewrite::set_attr, *},
+};
 use melior::ir::{Attribute, Region, Type};
 
-pub fn write<'c>(b: &B<'c>, func: O<'c>, read: &Read<'c>, p: &Program) {
+pub fn write<'c>(b: &B<'c>, func: O<'c>, top: Blk<'c>, read: &Read<'c>, p: &Program) {
     let body = block(func, 0);
     let arguments: Vec<Attribute> = args(body)
         .into_iter()
@@ -21,7 +24,7 @@ pub fn write<'c>(b: &B<'c>, func: O<'c>, read: &Read<'c>, p: &Program) {
         .map(|(v, a)| boundary(b, v.r#type(), a, &["zml.state"]))
         .collect();
     let region = b.region(&[], |b, _| {
-        let mut w = Writer { b: *b, buffers: vec![], program: p };
+        let mut w = Writer { b: *b, buffers: vec![], program: p, top };
         let buffer = b.ty("!zml.buffer");
         for x in &p.buffers {
             let (kind, index) = match x.place {
@@ -74,12 +77,19 @@ struct Writer<'p, 'c> {
     b: B<'c>,
     buffers: Vec<V<'c>>,
     program: &'p Program,
+    /// Has the dispatch functions.
+    top: Blk<'c>,
 }
 impl<'c> Writer<'_, 'c> {
     fn steps(&self, steps: &[Do]) {
         let b = &self.b;
         for s in steps {
             match s {
+                Do::Dispatch { kernel, reads, writes, .. } if self.product(kernel).is_some() => {
+                    if let Some((op, gemm)) = self.product(kernel) {
+                        self.library_call(op, &gemm, reads, writes);
+                    }
+                }
                 Do::Dispatch { kernel, reads, writes, .. } => {
                     let all: Vec<usize> = reads.iter().chain(writes).copied().collect();
                     let values: Vec<V> = all.iter().map(|i| self.buffers[*i]).collect();
@@ -116,9 +126,39 @@ impl<'c> Writer<'_, 'c> {
             }
         }
     }
+    /// The contraction of a dispatch that a library computes.
+    fn product(&self, kernel: &str) -> Option<(O<'c>, Gemm)> {
+        let func = find(self.top, kernel).filter(|f| str_attr(*f, "zml.hero") == Some("library"))?;
+        ops(block(func, 0)).into_iter().find_map(|o| Some((o, Gemm::of(o).ok()?)))
+    }
+    fn library_call(&self, op: O<'c>, gemm: &Gemm, reads: &[usize], writes: &[usize]) {
+        let b = &self.b;
+        // Reshapes stand between the contraction and the function's arguments.
+        let argument = |i: usize| {
+            let mut v = operand(op, i);
+            while let Some(reshape) = def(v) {
+                v = operand(reshape, 0);
+            }
+            reads[arg_number(v)]
+        };
+        let used = [argument(0), argument(1), writes[0], writes[1]];
+        let values = used.map(|i| self.buffers[i]);
+        let sizes = used.map(|i| self.program.buffers[i].bytes as i64);
+        let dtypes = gemm.dtypes.map(|d| b.str(d.name()));
+        let attrs = [
+            ("extents", b.i64s(&[gemm.batch, gemm.m, gemm.n, gemm.k])),
+            ("strides", b.i64s(&gemm.strides.concat())),
+            ("sizes", b.i64s(&sizes)),
+            ("dtypes", b.array(&dtypes)),
+        ];
+        let call = b.op("zml.library_call", &values, &[], &attrs, vec![]);
+        if gemm.tf32 {
+            set_attr(call, "tf32", b.unit());
+        }
+    }
     fn region(&self, steps: &[Do]) -> Region<'c> {
         self.b.region(&[], |b, _| {
-            Writer { b: *b, buffers: self.buffers.clone(), program: self.program }.steps(steps);
+            Writer { b: *b, buffers: self.buffers.clone(), program: self.program, top: self.top }.steps(steps);
         })
     }
 }

@@ -8,22 +8,6 @@ use std::ffi::{c_char, c_void};
 
 type Handle = *mut c_void;
 
-macro_rules! both {
-    ($($cuda:ident $hip:ident($($a:ident: $t:ty),*) |$name:ident| $body:expr;)*) => {$(
-        both! { @one $cuda($($a: $t),*) $name $body }
-        both! { @one $hip($($a: $t),*) $name $body }
-    )*};
-    (@one $function:ident($($a:ident: $t:ty),*) $name:ident $body:expr) => {
-        #[unsafe(no_mangle)]
-        #[allow(non_snake_case, unused_unsafe)]
-        pub unsafe extern "C" fn $function($($a: $t),*) -> Code {
-            let $name = stringify!($function);
-            // Safety: the caller keeps to the C function's contract.
-            unsafe { $body }
-        }
-    };
-}
-
 both! {
     cuDriverGetVersion hipDriverGetVersion(to: *mut i32) |n| shared::version(n, to);
     cuDeviceGetCount hipGetDeviceCount(to: *mut i32) |n| shared::count(n, to);

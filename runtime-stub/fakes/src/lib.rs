@@ -1,4 +1,4 @@
-//! A libcuda and a libamdhip64 in one library, for machines without a GPU: memory is real, copies and fills happen,
+//! A libcuda, a libamdhip64, a libcublasLt and a libhipblaslt in one library, for machines without a GPU: memory is real, copies and fills happen,
 //! kernels do not run. Every call is written to a log with its arguments, so that tests can read order, bytes and
 //! lifetimes; misuse (a freed address, a copy past its end, no current device) is logged with `!!` and fails.
 //!
@@ -17,6 +17,24 @@
 
 #![allow(clippy::missing_safety_doc, reason = "every function is the C function of its name")]
 
+/// A function under the names that CUDA and HIP give it.
+macro_rules! both {
+    ($($cuda:ident $hip:ident($($a:ident: $t:ty),*) |$name:ident| $body:expr;)*) => {$(
+        both! { @one $cuda($($a: $t),*) $name $body }
+        both! { @one $hip($($a: $t),*) $name $body }
+    )*};
+    (@one $function:ident($($a:ident: $t:ty),*) $name:ident $body:expr) => {
+        #[unsafe(no_mangle)]
+        #[allow(non_snake_case, unused_unsafe)]
+        pub unsafe extern "C" fn $function($($a: $t),*) -> Code {
+            let $name = stringify!($function);
+            // Safety: the caller keeps to the C function's contract.
+            unsafe { $body }
+        }
+    };
+}
+
+mod blas;
 mod cuda;
 mod exports;
 mod hip;

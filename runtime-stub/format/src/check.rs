@@ -11,13 +11,15 @@
 //! 6. a dispatch has as many buffers and scalars as its kernel, a copy has two equal sizes that do not overlap, a
 //!    predicate has 1 byte, a case index 4;
 //! 7. nothing writes a constant, a weight, or an input that is not donated;
-//! 8. kernels have 1 to 2^31 threads a workgroup, and scalars of whole words.
+//! 8. a matrix of a library call lies within its slice, has rows or columns without gaps that do not overlap, and its
+//!    element types are some that are multiplied;
+//! 9. kernels have 1 to 2^31 threads a workgroup, and scalars of whole words.
 //!
 //! It must not judge what a device can do: that is the runtime's.
 
 use crate::{
-    Argument, BufferKind, DType, Dispatch, Entry, EntryResult, Kernel, Manifest, Program, Slice, Step, Tensor,
-    WeightSource,
+    Argument, BufferKind, DType, Dispatch, Entry, EntryResult, Gemm, Kernel, Manifest, Matrix, Program, Slice, Step,
+    Tensor, WeightSource,
 };
 use std::collections::BTreeSet;
 
@@ -171,6 +173,7 @@ impl Checked<'_> {
                     ensure(apart, || format!("copy within buffer {} onto itself", from.buffer))?;
                 }
                 Step::Fill { to, .. } => self.written(to)?,
+                Step::Library(g) => self.gemm(g).map_err(|e| format!("library call: {e}"))?,
                 Step::While { condition, predicate, body, .. } => {
                     self.scalar(predicate, 1)?;
                     self.steps(condition)?;
@@ -201,6 +204,38 @@ impl Checked<'_> {
                 .map_err(|e| format!("dispatch of {}: {e}", k.symbol))?;
         }
         Ok(())
+    }
+
+    fn gemm(&self, g: &Gemm) -> Check {
+        let types = (g.a.dtype, g.b.dtype, g.to.dtype);
+        let known = [
+            (DType::F32, DType::F32, DType::F32),
+            (DType::F64, DType::F64, DType::F64),
+            (DType::F16, DType::F16, DType::F32),
+            (DType::BF16, DType::BF16, DType::F32),
+            (DType::I8, DType::I8, DType::I32),
+        ];
+        ensure(known.contains(&types), || format!("{types:?} is no product"))?;
+        ensure([g.batch, g.m, g.n, g.k].iter().all(|e| (1..=i32::MAX as u64).contains(e)), || "an extent".into())?;
+        ensure(!g.tf32 || g.a.dtype == DType::F32, || "tf32 of other factors than f32".into())?;
+        self.matrix(&g.a, [g.batch, g.m, g.k])?;
+        self.matrix(&g.b, [g.batch, g.k, g.n])?;
+        self.matrix(&g.to, [g.batch, g.m, g.n])?;
+        ensure(g.to.strides[2] == 1, || "a result by columns".into())?;
+        let apart = |s: &Slice| s.buffer != g.to.slice.buffer || s.bytes == 0;
+        ensure(apart(&g.a.slice) && apart(&g.b.slice), || "its result is an operand".into())?;
+        self.written(&g.to.slice)?;
+        self.written(&g.workspace)
+    }
+
+    fn matrix(&self, x: &Matrix, extents: [u64; 3]) -> Check {
+        self.slice(&x.slice)?;
+        let [_, rows, columns] = x.strides;
+        let dense = |inner: u64, count: u64, outer: u64| inner == 1 && outer >= count;
+        ensure(dense(columns, extents[2], rows) || dense(rows, extents[1], columns), || "a matrix with gaps".into())?;
+        let last = x.strides.iter().zip(extents).try_fold(0u64, |sum, (s, e)| sum.checked_add(s.checked_mul(e - 1)?));
+        let bytes = last.and_then(|l| l.checked_add(1)?.checked_mul(x.dtype.bytes() as u64));
+        ensure(bytes.is_some_and(|b| b <= x.slice.bytes), || "a matrix leaves its slice".into())
     }
 
     fn slice(&self, s: &Slice) -> Check {

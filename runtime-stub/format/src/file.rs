@@ -11,7 +11,7 @@
 //! | 64 | | manifest, JSON, UTF-8 |
 //! | | | blobs, each at a multiple of 64, zeros between |
 
-use crate::{BlobInfo, Manifest};
+use crate::{BlobInfo, Manifest, Step};
 use sha2::{Digest, Sha256};
 use std::{
     collections::BTreeMap,
@@ -22,8 +22,8 @@ use std::{
 };
 
 /// The newest version; older ones are read too. A file is written as the least version that has all it needs:
-/// 1, or 2 where an entry has `dims`.
-pub const FORMAT_VERSION: u32 = 2;
+/// 1, 2 where an entry has `dims`, 3 where a program calls a library.
+pub const FORMAT_VERSION: u32 = 3;
 const MAGIC: &[u8; 8] = b"ZMLMODEL";
 const HEADER: usize = 64;
 const ALIGN: usize = 64;
@@ -126,7 +126,24 @@ impl Writer {
 
 /// The least version whose readers know all that a manifest has.
 fn version(m: &Manifest) -> u32 {
-    if m.entries.iter().any(|e| !e.dims.is_empty()) { 2 } else { 1 }
+    if m.profiles.iter().flat_map(|p| &p.programs).any(|p| calls_library(&p.steps)) {
+        3
+    } else if m.entries.iter().any(|e| !e.dims.is_empty()) {
+        2
+    } else {
+        1
+    }
+}
+
+/// Whether a step anywhere in these calls a vendor's library.
+pub fn calls_library(steps: &[Step]) -> bool {
+    steps.iter().any(|s| match s {
+        Step::Library(_) => true,
+        Step::While { condition, body, .. } => calls_library(condition) || calls_library(body),
+        Step::If { then, otherwise, .. } => calls_library(then) || calls_library(otherwise),
+        Step::Case { branches, .. } => branches.iter().any(|b| calls_library(b)),
+        Step::Dispatch(_) | Step::Barrier | Step::Copy { .. } | Step::Fill { .. } => false,
+    })
 }
 
 fn hex(b: &[u8]) -> String {
@@ -177,7 +194,8 @@ impl Artifact {
             }
         }
         if version(&manifest) > header.version {
-            return Err(E::Manifest(format!("version {} has no `dims`", header.version)));
+            let what = if version(&manifest) == 2 { "`dims`" } else { "library calls" };
+            return Err(E::Manifest(format!("version {} has no {what}", header.version)));
         }
         manifest.check().map_err(E::Manifest)?;
         Ok(Artifact { manifest, bytes, path: None })

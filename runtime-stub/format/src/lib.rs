@@ -10,5 +10,5 @@ mod manifest;
 
 pub use dims::{Dim, sizes, symbolic};
 pub use dtype::DType;
-pub use file::{Artifact, ArtifactError, FORMAT_VERSION, Writer};
+pub use file::{Artifact, ArtifactError, FORMAT_VERSION, Writer, calls_library};
 pub use manifest::*;

@@ -231,6 +231,8 @@ pub enum Step {
         from: Slice,
         to: Slice,
     },
+    /// A call into a vendor's library that lies in the package.
+    Library(Gemm),
     /// Writes one byte value everywhere.
     Fill {
         to: Slice,
@@ -267,6 +269,32 @@ pub struct Dispatch {
     pub buffers: Vec<Slice>,
     /// `Kernel::scalar_bytes / 4` little-endian words.
     pub scalars: Vec<u32>,
+}
+
+/// `to[b, m, n] = sum over k of a[b, m, k] * b[b, k, n]`, in the arithmetic of `to`'s element type.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Gemm {
+    pub batch: u64,
+    pub m: u64,
+    pub n: u64,
+    pub k: u64,
+    /// f32 factors may be rounded to tf32.
+    pub tf32: bool,
+    pub a: Matrix,
+    pub b: Matrix,
+    pub to: Matrix,
+    /// Scratch that the call may use.
+    pub workspace: Slice,
+}
+/// A matrix for each batch.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Matrix {
+    pub slice: Slice,
+    pub dtype: DType,
+    /// In elements: from batch to batch, from row to row, from column to column. One of the last two is 1.
+    pub strides: [u64; 3],
 }
 
 impl Manifest {

@@ -198,10 +198,10 @@ fn other_versions_are_named() {
     f[8] = 9;
     assert_eq!(
         refused(f.clone()),
-        "artifact format version 9; this program reads versions 1 to 2: use a newer runtime, or build again with this zmlc"
+        "artifact format version 9; this program reads versions 1 to 3: use a newer runtime, or build again with this zmlc"
     );
     f[8] = 0;
-    assert_eq!(refused(f), "artifact format version 0; this program reads versions 1 to 2");
+    assert_eq!(refused(f), "artifact format version 0; this program reads versions 1 to 3");
 }
 
 #[test]
@@ -301,6 +301,16 @@ fn invalid_manifests_are_refused_by_name() {
         (|m| program(m).steps.push(copy(slice(2, 8), slice(2, 8))), "copy within buffer 2 onto itself"),
         (|m| program(m).steps.push(Step::Case { index: slice(4, 4), branches: vec![] }), "a case without branches"),
         (|m| predicate(m).bytes = 4, "a predicate or index of 4 bytes"),
+        (|m| gemm(m, |g| g.k = 0), "library call: an extent"),
+        (|m| gemm(m, |g| g.k = 3), "library call: a matrix with gaps"),
+        (|m| gemm(m, |g| g.batch = 2), "library call: a matrix leaves its slice"),
+        (|m| gemm(m, |g| g.a.strides = [u64::MAX, u64::MAX, 1]), "library call: a matrix leaves its slice"),
+        (|m| gemm(m, |g| g.a.strides = [0, 2, 2]), "library call: a matrix with gaps"),
+        (|m| gemm(m, |g| g.to.strides = [0, 1, 2]), "library call: a result by columns"),
+        (|m| gemm(m, |g| g.to.dtype = DType::F16), "is no product"),
+        (|m| gemm(m, |g| g.to.slice.buffer = 0), "library call: its result is an operand"),
+        (|m| gemm(m, |g| g.workspace = slice(1, 16)), "library call: buffer 1 is written"),
+        (|m| gemm(m, |g| g.b.slice.bytes = 17), "library call: slice out of buffer 1"),
     ];
     example().1.check().unwrap_err(); // Its blobs are not written yet.
     let written = Artifact::from_bytes(bytes()).unwrap().manifest;
@@ -325,6 +335,16 @@ fn specialise(m: &mut Manifest, edit: fn(&mut Entry)) {
 fn double(e: &mut Entry) -> &mut Entry {
     e.dims[0].size = 8;
     e
+}
+/// Adds a product of two 2 by 2 matrices, edited.
+fn gemm(m: &mut Manifest, edit: fn(&mut Gemm)) {
+    let matrix = |buffer| Matrix { slice: slice(buffer, 16), dtype: DType::F32, strides: [4, 2, 1] };
+    let (a, b, to) = (matrix(0), matrix(1), matrix(3));
+    let mut g = Gemm { batch: 1, m: 2, n: 2, k: 2, tf32: false, a, b, to, workspace: slice(4, 32) };
+    program(m).steps.push(Step::Library(g.clone()));
+    m.check().unwrap();
+    edit(&mut g);
+    *program(m).steps.last_mut().unwrap() = Step::Library(g);
 }
 fn program(m: &mut Manifest) -> &mut Program {
     &mut m.profiles[0].programs[0]

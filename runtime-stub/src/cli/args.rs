@@ -10,7 +10,7 @@ Runs a .zml model on Vulkan, CUDA or ROCm.
 
 Usage: zml-run MODEL.zml [OPTIONS]
        zml-run bench MODEL.zml [OPTIONS]
-       zml-run doctor [--message-format json]
+       zml-run [MODEL.zml] doctor [--message-format json]
 
 Options:
   --entry NAME            Entry to call, if the model has several
@@ -23,6 +23,7 @@ Options:
                           Without any, shapes and first values are printed
   --weights DIR           Folder with the weights that the model keeps outside, after the model's own folder and before
                           the one that ZML_WEIGHTS names
+  --libraries DIR         Folder with the vendor libraries that the model calls; default: lib beside the program's folder
   --deadline SECONDS      End with an error if a call takes longer
   --message-format FORMAT human (default) or json: one object a line, results on stdout, errors on stderr
   --help, --version
@@ -32,7 +33,8 @@ Without inputs, a model that has some lists them with their types and ends with 
 bench times calls, from the host and on the device kernel by kernel. Inputs that are not given are made up.
   --calls N               Calls to measure, instead of as many as a second holds (5 to 1000)
 
-doctor lists the devices of this machine.
+doctor lists the devices of this machine; with a model, which of them would run it, or why none does, and whether its
+weights and libraries are there. Exit code 1: it would not run.
 
 Environment:
   ZML_WEIGHTS             Folder with weights
@@ -46,7 +48,7 @@ Exit codes: 0 success, 1 the model, its inputs or the machine are at fault, 2 wr
 pub enum Command {
     Help,
     Version,
-    Doctor { json: bool },
+    Doctor { artifact: Option<PathBuf>, run: Run },
     Run(Run),
     Bench(Run),
 }
@@ -61,6 +63,7 @@ pub struct Run {
     pub inputs: Vec<String>,
     pub outputs: Vec<String>,
     pub weights: Option<PathBuf>,
+    pub libraries: Option<PathBuf>,
     pub deadline: Option<Duration>,
     /// Of `bench`.
     pub calls: Option<u32>,
@@ -90,8 +93,19 @@ pub fn parse(args: &[String]) -> Result<Command, String> {
             Some((name, value)) => (name, Some(value)),
             None => (option, None),
         };
-        if !["entry", "dims", "device", "input", "output", "weights", "deadline", "calls", "message-format"]
-            .contains(&name)
+        if ![
+            "entry",
+            "dims",
+            "device",
+            "input",
+            "output",
+            "weights",
+            "libraries",
+            "deadline",
+            "calls",
+            "message-format",
+        ]
+        .contains(&name)
         {
             return Err(format!("unknown option --{name}"));
         }
@@ -103,6 +117,7 @@ pub fn parse(args: &[String]) -> Result<Command, String> {
             "input" => run.inputs.push(value.into()),
             "output" => run.outputs.push(value.into()),
             "weights" => run.weights = Some(value.into()),
+            "libraries" => run.libraries = Some(value.into()),
             "deadline" => {
                 let seconds = value.parse().ok().and_then(|s| Duration::try_from_secs_f64(s).ok());
                 let wrong = || format!("--deadline is a number of seconds, not {value}");
@@ -128,7 +143,8 @@ pub fn parse(args: &[String]) -> Result<Command, String> {
         ["bench"] => Err("no model given".into()),
         ["bench", artifact] if !run.outputs.is_empty() => Err(format!("bench of {artifact} writes no outputs")),
         ["bench", artifact] => Ok(Command::Bench(Run { artifact: artifact.into(), ..run })),
-        ["doctor"] => Ok(Command::Doctor { json: run.json }),
+        ["doctor"] => Ok(Command::Doctor { artifact: None, run }),
+        [artifact, "doctor"] => Ok(Command::Doctor { artifact: Some(artifact.into()), run }),
         [artifact] => Ok(Command::Run(Run { artifact: artifact.into(), ..run })),
         [] => Err("no model given".into()),
         [_, extra, ..] => Err(format!("unexpected argument `{extra}`")),
@@ -193,16 +209,19 @@ mod tests {
             inputs: vec!["x=a.npy".into(), "1=b=c.npy".into()],
             outputs: vec!["y=o.npy".into()],
             weights: Some("w".into()),
+            libraries: Some("l".into()),
             deadline: Some(Duration::from_millis(1500)),
             calls: None,
             json: true,
         };
-        let line = "--entry f --dims b=8,s=16 m.zml --device=cuda:1 --input x=a.npy --input=1=b=c.npy --output y=o.npy --weights w --deadline 1.5 \
+        let line = "--entry f --dims b=8,s=16 m.zml --device=cuda:1 --input x=a.npy --input=1=b=c.npy --output y=o.npy --weights w --libraries l --deadline 1.5 \
                     --message-format json";
         assert_eq!(of(line), Ok(Command::Run(run)));
         let bench = Run { artifact: "m.zml".into(), calls: Some(9), ..Run::default() };
         assert_eq!(of("bench m.zml --calls 9"), Ok(Command::Bench(bench)));
-        assert_eq!(of("doctor"), Ok(Command::Doctor { json: false }));
+        assert_eq!(of("doctor"), Ok(Command::Doctor { artifact: None, run: Run::default() }));
+        let artifact = Some("m.zml".into());
+        assert_eq!(of("m.zml doctor"), Ok(Command::Doctor { artifact, run: Run::default() }));
         assert_eq!((of("m.zml --help"), of("-V")), (Ok(Command::Help), Ok(Command::Version)));
     }
 

@@ -30,7 +30,19 @@ pub fn run(program: &str, args: &[String]) -> ExitCode {
     match args::parse(args) {
         Ok(Command::Help) => say(&args::HELP.replace("zml-run", program)),
         Ok(Command::Version) => say(&format!("{program} {}\n", env!("CARGO_PKG_VERSION"))),
-        Ok(Command::Doctor { json }) => say(&report(json)),
+        Ok(Command::Doctor { artifact: None, run }) => say(&report(run.json)),
+        Ok(Command::Doctor { artifact: Some(path), run }) => match Artifact::open(&path) {
+            Ok(artifact) => {
+                run.libraries.iter().for_each(|l| crate::use_libraries(l));
+                let (text, serves) = doctor::of_model(&artifact, run.weights.as_deref(), run.json);
+                say(&text);
+                return ExitCode::from(u8::from(!serves));
+            }
+            Err(e) => {
+                complain(run.json, "artifact", &format!("{}: {e}", path.display()));
+                return ExitCode::FAILURE;
+            }
+        },
         Ok(Command::Run(run)) => return with_artifact(&run, call),
         Ok(Command::Bench(run)) => return with_artifact(&run, bench::bench),
         Err(why) => {
@@ -108,6 +120,7 @@ fn call(run: &Run, artifact: &mut Artifact) -> Result<ExitCode> {
 
 /// Opens the device, says which, and loads the model.
 fn load(run: &Run, artifact: &Artifact) -> Result<Model> {
+    run.libraries.iter().for_each(|l| crate::use_libraries(l));
     let device = Device::open(run.device, artifact)?;
     if run.json {
         say(&format!(

@@ -65,7 +65,7 @@ impl<'a> Plan<'a> {
                     let read = self.read(index);
                     Node::Branch { read, branches: branches.iter().map(|b| self.cut(b)).collect() }
                 }
-                Step::Dispatch(_) | Step::Barrier | Step::Copy { .. } | Step::Fill { .. } => {
+                Step::Dispatch(_) | Step::Library(_) | Step::Barrier | Step::Copy { .. } | Step::Fill { .. } => {
                     straight.push(s);
                     continue;
                 }

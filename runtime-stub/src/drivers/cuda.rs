@@ -212,7 +212,7 @@ impl Platform for Cuda {
         match requires.api.parse::<i32>() {
             Ok(least) if self.version >= least => {}
             Ok(least) => unmet.push(format!(
-                "its driver has CUDA {}, and {} is needed: update the NVIDIA driver",
+                "its driver has CUDA {}, and {} is needed",
                 version_text(self.version),
                 version_text(least)
             )),
@@ -237,6 +237,10 @@ struct Chip {
 }
 
 impl Vendor for Chip {
+    fn flavor(&self) -> Flavor {
+        Flavor::Cuda
+    }
+
     fn api(&self) -> &Api {
         &self.library.opened.api
     }

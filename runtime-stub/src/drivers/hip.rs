@@ -180,6 +180,10 @@ struct Chip {
 }
 
 impl Vendor for Chip {
+    fn flavor(&self) -> Flavor {
+        Flavor::Hip
+    }
+
     fn api(&self) -> &Api {
         &self.library.opened.api
     }

@@ -16,7 +16,7 @@ use crate::{
     error::Result,
     timing::StepTime,
 };
-use std::{sync::Arc, time::Instant};
+use std::{path::PathBuf, sync::Arc, time::Instant};
 use zml_format::{Artifact, Profile, Requires, Slice, Step};
 
 /// Every region starts at a multiple of this, which every device accepts as the offset of a binding.
@@ -110,6 +110,18 @@ pub(crate) trait Platform {
 pub(crate) struct Unavailable {
     pub cause: String,
     pub remedy: String,
+}
+
+/// For each backend whose profiles call a vendor's library: where it is in the package, or why it does not serve.
+pub(crate) fn libraries(profiles: &[Profile]) -> Vec<(Backend, Result<PathBuf, Unavailable>)> {
+    let calls = |p: &&Profile| p.programs.iter().any(|p| zml_format::calls_library(&p.steps));
+    let targets: Vec<&str> = profiles.iter().filter(calls).map(|p| p.target.as_str()).collect();
+    let found = |b: &Backend| match b {
+        Backend::Vulkan => None,
+        Backend::Cuda => Some((*b, stream::locate(stream::api::Flavor::Cuda))),
+        Backend::Rocm => Some((*b, stream::locate(stream::api::Flavor::Hip))),
+    };
+    Backend::ALL.iter().filter(|b| targets.contains(&b.name())).filter_map(found).collect()
 }
 
 /// Opens the API's library and lists its devices.

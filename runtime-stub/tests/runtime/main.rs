@@ -6,9 +6,12 @@ mod common;
 mod fakes;
 mod faults;
 mod files;
+mod first_start;
 mod kernels;
+mod library;
 mod programs;
 mod ptx;
+mod versions;
 
 /// Counts what each thread allocates on the host.
 struct Counting;

@@ -3,6 +3,7 @@
 use super::{
     Failed, Vendor,
     api::{Address, Api, Function, Module, Stream},
+    gemm::Blas,
     program::StreamProgram,
 };
 use crate::{
@@ -13,7 +14,7 @@ use std::{
     ffi::CString,
     sync::{Arc, Mutex},
 };
-use zml_format::{Artifact, Profile};
+use zml_format::{Artifact, Profile, calls_library};
 
 pub(crate) struct StreamDevice {
     pub vendor: Box<dyn Vendor>,
@@ -29,6 +30,8 @@ pub(crate) struct StreamDevice {
 /// Functions of one profile.
 pub(super) struct Kernels {
     pub functions: Vec<Function>,
+    /// If a program calls it.
+    pub blas: Option<Blas>,
     modules: Vec<Module>,
 }
 
@@ -100,6 +103,9 @@ impl StreamDevice {
     }
 
     fn fill_set(&self, set: &mut Kernels, profile: &Profile, artifact: &Artifact) -> Result<()> {
+        if profile.programs.iter().any(|p| calls_library(&p.steps)) {
+            set.blas = Some(Blas::open(self.vendor.flavor(), &self.name)?);
+        }
         let mut loaded: Vec<(usize, Module)> = vec![];
         for k in &profile.kernels {
             let module = match loaded.iter().find(|m| m.0 == k.blob) {
@@ -176,7 +182,7 @@ impl Driver for StreamDevice {
 
     fn load(&self, profile: &Profile, artifact: &Artifact) -> Result<KernelSet> {
         self.bind()?;
-        let mut set = Kernels { functions: vec![], modules: vec![] };
+        let mut set = Kernels { functions: vec![], blas: None, modules: vec![] };
         match self.fill_set(&mut set, profile, artifact) {
             Ok(()) => Ok(KernelSet(self.kernels.put(set))),
             Err(e) => {

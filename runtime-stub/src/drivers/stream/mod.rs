@@ -4,17 +4,20 @@
 
 pub(super) mod api;
 mod device;
+mod gemm;
 mod program;
 mod timer;
 
 pub(super) use device::StreamDevice;
+pub(super) use gemm::locate;
 
 use crate::error::{Error, Result};
-use api::{Api, Call, Code, Events, Module};
+use api::{Api, Call, Code, Events, Flavor, Module};
 
 /// What CUDA and HIP do each in its own way.
 pub(super) trait Vendor: Send + Sync {
     fn api(&self) -> &Api;
+    fn flavor(&self) -> Flavor;
     /// Or the function that the driver lacks.
     fn events(&self) -> Result<&Events, &'static str>;
     /// Makes the device current for the calling thread. The first call opens it.
@@ -57,7 +60,7 @@ impl Failed {
     fn error(self, vendor: &dyn Vendor, device: &str, log: String) -> Error {
         let Failed { call, code } = self;
         let device = device.into();
-        let text = vendor.describe(code);
+        let text = gemm::describe(call, code).unwrap_or_else(|| vendor.describe(code));
         if LOST.contains(&code) {
             Error::DeviceLost { device, call, code: text }
         } else {

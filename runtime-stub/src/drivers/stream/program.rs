@@ -259,6 +259,13 @@ impl Work {
                 n.dispatches += 1;
                 self.launch(api, x, job, kernels)
             }
+            Step::Library(g) => {
+                n.dispatches += 1;
+                let slices = [&g.a.slice, &g.b.slice, &g.to.slice, &g.workspace];
+                let addresses = slices.map(|s| self.device.address(job.region(s)));
+                let blas = kernels.blas.as_ref().expect("opened for a profile that calls it");
+                blas.product(g, addresses, self.stream)
+            }
             Step::Barrier => {
                 n.barriers += 1;
                 Ok(())

@@ -333,6 +333,7 @@ impl Work {
                     counts.copies += 1;
                 }
             }
+            Step::Library(_) => unreachable!("refused when the program was bound"),
             Step::While { .. } | Step::If { .. } | Step::Case { .. } => unreachable!("a plan's segments are straight"),
         }
     }
@@ -375,6 +376,10 @@ impl Work {
         let d = self.device.clone();
         let mut sets = Sets::new();
         for s in plan.segments.iter().flatten() {
+            if let Step::Library(_) = s {
+                let why = "it calls a matrix library, and Vulkan has none".into();
+                return Err(Error::Unsupported { device: self.device.name.clone(), why });
+            }
             if let Step::Dispatch(x) = s {
                 self.fits(x, job)?;
                 sets.insert((kernels.kernels[x.kernel].layout, self.bindings(x, job)), vk::DescriptorSet::null());

@@ -1,0 +1,26 @@
+//! Contractions that a vendor's library computes: which they are, and the values that it has to find in memory. Reshapes
+//! move nothing, so it looks through them.
+
+use super::view::{Kind, Node, Val, View};
+use crate::{gemm::Gemm, ir::*};
+
+pub fn is_reshape(op: O) -> bool {
+    matches!(name(op), "tensor.expand_shape" | "tensor.collapse_shape")
+}
+
+/// The values behind both operands, if a library does this contraction.
+pub fn operands(view: &View, node: Node) -> Option<[Val; 2]> {
+    let op = view.nodes[node].op;
+    Gemm::of(op).ok()?;
+    let behind = |i: usize| {
+        let wanted = key(operand(op, i));
+        let mut at = view.nodes[node].reads.iter().copied().find(|v| key(view.values[*v].value) == wanted)?;
+        while let Some(d) = view.values[at].def.filter(|d| is_reshape(view.nodes[*d].op)) {
+            at = *view.nodes[d].reads.first()?;
+        }
+        // A constant is made anew by each reader, and a library reads memory.
+        let constant = view.values[at].def.is_some_and(|d| view.nodes[d].kind == Kind::Constant);
+        (!constant).then_some(at)
+    };
+    Some([behind(0)?, behind(1)?])
+}
