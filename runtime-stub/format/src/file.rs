@@ -22,7 +22,7 @@ use std::{
 };
 
 /// The newest version; older ones are read too. A file is written as the least version that has all it needs:
-/// 1, 2 where an entry has `dims`, 3 where a program calls a library.
+/// 1, 2 where an entry has `dims`, 3 where a program calls a library or counts a loop's turns.
 pub const FORMAT_VERSION: u32 = 3;
 const MAGIC: &[u8; 8] = b"ZMLMODEL";
 const HEADER: usize = 64;
@@ -126,13 +126,22 @@ impl Writer {
 
 /// The least version whose readers know all that a manifest has.
 fn version(m: &Manifest) -> u32 {
-    if m.profiles.iter().flat_map(|p| &p.programs).any(|p| calls_library(&p.steps)) {
+    if m.profiles.iter().flat_map(|p| &p.programs).any(|p| calls_library(&p.steps) || counts_turns(&p.steps)) {
         3
     } else if m.entries.iter().any(|e| !e.dims.is_empty()) {
         2
     } else {
         1
     }
+}
+
+fn counts_turns(steps: &[Step]) -> bool {
+    steps.iter().any(|s| match s {
+        Step::While { condition, body, turns, .. } => turns.is_some() || counts_turns(condition) || counts_turns(body),
+        Step::If { then, otherwise, .. } => counts_turns(then) || counts_turns(otherwise),
+        Step::Case { branches, .. } => branches.iter().any(|b| counts_turns(b)),
+        _ => false,
+    })
 }
 
 /// Whether a step anywhere in these calls a vendor's library.
@@ -194,7 +203,7 @@ impl Artifact {
             }
         }
         if version(&manifest) > header.version {
-            let what = if version(&manifest) == 2 { "`dims`" } else { "library calls" };
+            let what = if version(&manifest) == 2 { "`dims`" } else { "library calls and no `turns`" };
             return Err(E::Manifest(format!("version {} has no {what}", header.version)));
         }
         manifest.check().map_err(E::Manifest)?;
