@@ -156,27 +156,14 @@ fn same_length(f: &Grouper, node: Node, g: usize) -> bool {
 fn update(f: &mut Grouper, node: Node) {
     let operand = f.view.updates(node).expect("an update");
     // What is written must not be read by the same kernel at other places.
-    if cone_without_operand(f, node).inputs.contains(&operand) {
-        let update = f.view.nodes[node].reads.get(1).and_then(|v| f.view.values[*v].def);
-        if let Some(d) = update.filter(|d| f.free(*d)) {
+    let read: Vec<Node> = f.view.nodes[node].reads.iter().skip(1).filter_map(|v| f.view.values[*v].def).collect();
+    for d in read {
+        if f.free(d) && cone(f, d).inputs.contains(&operand) {
             own_loop(f, d, "an update that is computed from what it overwrites");
         }
     }
     found(f, node, Hero::Loop, "an update in place".into());
 }
-fn cone_without_operand(f: &Grouper, node: Node) -> Cone {
-    let mut c = Cone::default();
-    for d in f.view.nodes[node].reads.iter().skip(1) {
-        match f.view.values[*d].def {
-            Some(d) if f.free(d) => c.inputs.extend(cone(f, d).inputs),
-            _ => {
-                c.inputs.insert(*d);
-            }
-        }
-    }
-    c
-}
-
 /// Puts free ops under `node` into memory until its own kernel is small enough in code and buffers.
 fn trim(f: &mut Grouper, node: Node) {
     loop {

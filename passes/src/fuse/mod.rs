@@ -98,6 +98,7 @@ fn fuse<'c>(
     loops::hand_on_all(context, block);
     prepare::localise_constants(context, block);
     prepare::split_wide(context, block, budget);
+    prepare::copy_own_updates(context, block);
     positions::lift(context, block);
     let view = view::View::of(block);
     let mut f = group::Grouper::new(&view, budget);

@@ -1,5 +1,5 @@
-//! Rewrites before grouping: constants are brought into the regions that read them, and a concatenation of more inputs
-//! than a kernel may bind becomes writes into one buffer.
+//! Rewrites before grouping: constants are brought into the regions that read them, a concatenation of more inputs than a
+//! kernel may bind becomes writes into one buffer, and what is written over itself is copied first.
 
 use super::view::{Kind, kind_of};
 use crate::ir::{rewrite::*, *};
@@ -77,5 +77,19 @@ pub fn split_wide<'c>(context: &'c Context, block: Blk<'c>, budget: usize) {
         }
         replace_uses(result(op, 0), y);
         erase(op);
+    }
+}
+
+/// `update(x, x)` becomes `update(x, copy of x)`: a buffer that is written in place is read by nothing else.
+pub fn copy_own_updates<'c>(context: &'c Context, block: Blk<'c>) {
+    for op in ops(block).into_iter().filter(|o| name(*o) == "zml.dynamic_update_slice") {
+        let own = operand(op, 0);
+        for i in (1..op.operand_count()).filter(|i| key(operand(op, *i)) == key(own)).collect::<Vec<_>>() {
+            let extents = shape(own.r#type());
+            let identity: Vec<usize> = (0..extents.len()).collect();
+            let b = B::before(context, op).labelled("dynamic_update_slice");
+            let copy = b.map(&extents, elem(own.r#type()), &[(own, &identity)], |_, a| a[0]);
+            set_operand(op, i, copy);
+        }
     }
 }
