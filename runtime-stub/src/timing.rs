@@ -7,6 +7,8 @@ use zml_format::{Profile, Step};
 pub enum Work {
     /// Index into the profile's kernels.
     Kernel(usize),
+    /// A matrix product of a vendor's library.
+    Library,
     Copy,
     Fill,
 }
@@ -15,6 +17,7 @@ impl Work {
     pub fn label(self, profile: &Profile) -> &str {
         match self {
             Work::Kernel(k) => &profile.kernels[k].label,
+            Work::Library => "library",
             Work::Copy => "copy",
             Work::Fill => "fill",
         }
@@ -36,6 +39,7 @@ impl StepTime {
         let (work, bytes) = match step {
             Step::Dispatch(d) if d.grid.contains(&0) => return None,
             Step::Dispatch(d) => (Work::Kernel(d.kernel), d.buffers.iter().map(|s| s.bytes).sum()),
+            Step::Library(g) => (Work::Library, [&g.a, &g.b, &g.to].iter().map(|m| m.slice.bytes).sum()),
             Step::Copy { from, .. } if from.bytes > 0 => (Work::Copy, 2 * from.bytes),
             Step::Fill { to, .. } if to.bytes > 0 => (Work::Fill, to.bytes),
             _ => return None,

@@ -14,7 +14,8 @@ impl Sampler {
             Sampler::TopP { p, temperature, state } => {
                 let most = logits[likeliest(logits) as usize];
                 let weight = |x: &f32| ((x - most) / *temperature).exp();
-                let mut all: Vec<(u32, f32)> = logits.iter().map(weight).enumerate().map(|(i, w)| (i as u32, w)).collect();
+                let mut all: Vec<(u32, f32)> =
+                    logits.iter().map(weight).enumerate().map(|(i, w)| (i as u32, w)).collect();
                 all.sort_by(|a, b| b.1.total_cmp(&a.1));
                 let total: f32 = all.iter().map(|t| t.1).sum();
                 let mut kept = 0.0;
