@@ -23,7 +23,7 @@ pub fn run(args: &Check, printer: Printer) -> Result<(), Failure> {
             found.list.extend(Diagnostics::from(zmlc_import::suspicious(&program)).locate(&source).list);
             let ops: usize = program.funcs.iter().map(|f| f.body.ops.len()).sum();
             printer.result(
-                &format!("{name}: ok, {} functions, {ops} ops\n", program.funcs.len()),
+                &format!("{name}: ok, {}, {}\n", count(program.funcs.len(), "function"), count(ops, "op")),
                 &json!({"file": name, "functions": program.funcs.len(), "ops": ops}),
             );
         }
@@ -34,4 +34,8 @@ pub fn run(args: &Check, printer: Printer) -> Result<(), Failure> {
     }
     printer.diagnostics(&found);
     Ok(())
+}
+
+fn count(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }

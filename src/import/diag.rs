@@ -346,7 +346,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("E0603", "The file is a container around a program; the message has the line that unpacks it."),
     ("E0701", "The program has dynamic dimensions for which no size was given, or the size contradicts the program."),
     ("W0101", "An argument of a public function is never read. Callers must still give it."),
-    ("W0201", "A comparison has the same outcome for every input: with NaN, or of an unsigned value with 0."),
+    ("W0201", "A comparison with NaN has the same outcome for every input."),
     ("W0202", "Integers are divided by a constant that holds 0. StableHLO leaves the result open."),
     ("W0203", "The bounds of a clamp are constants in the wrong order."),
     ("W0204", "A constant is converted to an integer type that does not have its value."),
@@ -358,5 +358,8 @@ pub const CODES: &[(&str, &str)] = &[
     ("W0207", "Constant indices are not as sorted or unique as the op says they are."),
     ("W0208", "A loop never runs or never ends."),
     ("W0209", "A constant chooses a branch that a case does not have. StableHLO takes the last one."),
-    ("W0301", "Costly work whose result nothing reads. It is not compiled."),
+    (
+        "W0301",
+        "Costly work whose result nothing reads. It is not compiled. Reductions are not reported: differentiated programs have them.",
+    ),
 ];

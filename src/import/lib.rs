@@ -2,7 +2,9 @@
 //! printed, and evaluated. Nothing here knows MLIR's libraries; `passes::legalize` takes the tree from here.
 
 mod build;
+mod builder;
 mod bytecode;
+mod composite;
 pub mod diag;
 mod float;
 mod fold;
@@ -26,6 +28,7 @@ mod unbuild;
 mod verify;
 
 pub use bytecode::{PORTABLE_VERSION, write_artifact};
+pub use composite::without_chlo;
 pub use diag::{Diagnostic, Diagnostics, Severity, Source};
 pub use fold::fold;
 pub use known::resolve_calls;

@@ -22,7 +22,7 @@ pub(crate) fn spell_out(p: &mut Program) -> Vec<Diagnostic> {
     let mut random = 0;
     for f in &mut p.funcs {
         let mut body = std::mem::take(&mut f.body);
-        let mut s = Spell { f, errors: &mut errors, random };
+        let mut s = Spell { f, all: true, errors: &mut errors, random };
         s.block(&mut body);
         random = s.random;
         f.body = body;
@@ -32,6 +32,15 @@ pub(crate) fn spell_out(p: &mut Program) -> Vec<Diagnostic> {
         f.result_types.iter_mut().for_each(plain);
     }
     errors
+}
+
+/// Rewrites chlo's broadcasting ops alone, those of static shapes.
+pub(crate) fn spell_out_broadcasts(p: &mut Program) {
+    for f in &mut p.funcs {
+        let mut body = std::mem::take(&mut f.body);
+        Spell { f, all: false, errors: &mut vec![], random: 0 }.block(&mut body);
+        f.body = body;
+    }
 }
 
 /// The type in storage.
@@ -45,6 +54,8 @@ fn plain(t: &mut Type) {
 
 struct Spell<'a> {
     f: &'a mut Func,
+    /// Whether everything is spelled out, or chlo's broadcasting ops alone.
+    all: bool,
     errors: &'a mut Vec<Diagnostic>,
     /// `rng` ops so far.
     random: u64,
@@ -132,10 +143,14 @@ impl Spell<'_> {
 
     fn op(&mut self, mut op: Op, ops: &mut Vec<Op>) {
         let touched = op.operands.iter().chain(&op.results).any(|v| self.quant(*v).is_some());
-        if let OpKind::Constant(l) = &mut op.kind {
+        if let OpKind::Constant(l) = &mut op.kind
+            && self.all
+        {
             l.ty.quant = None;
         }
-        if let OpKind::Rng { distribution } = &op.kind {
+        if let OpKind::Rng { distribution } = &op.kind
+            && self.all
+        {
             let normal = distribution == "NORMAL";
             return self.rng(normal, &op, ops);
         }
@@ -144,6 +159,9 @@ impl Spell<'_> {
         {
             let name = name.clone();
             return self.chlo(&name, op, ops);
+        }
+        if !self.all {
+            return ops.push(op);
         }
         let moves_types_only = matches!(
             op.kind,

@@ -77,7 +77,7 @@ pub(super) fn kind(t: &mut Take) -> OpKind {
         "select_and_scatter" => {
             let n = t.operand_rank(0).unwrap_or(0);
             OpKind::SelectAndScatter {
-                window_dimensions: t.ints_or("window_dimensions", || vec![1; n]),
+                window_dimensions: t.ints_or("window_dimensions", Vec::new),
                 window_strides: t.ints_or("window_strides", || vec![1; n]),
                 padding: t.pairs_or("padding", n),
             }

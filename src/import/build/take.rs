@@ -22,7 +22,9 @@ impl<'v> Take<'v> {
             return Err(self.errors);
         }
         let mut extra = self.raw.attrs;
-        extra.retain(|(n, a)| !is_default(n, a));
+        // Where a scan's inputs end, nothing else says.
+        let segmented = self.raw.name == "chlo.scan";
+        extra.retain(|(n, a)| !is_default(n, a) || (segmented && n.ends_with("SegmentSizes")));
         let between_hosts = matches!(self.raw.name.as_str(), "stablehlo.send" | "stablehlo.recv");
         extra.iter_mut().for_each(|(n, a)| normalise(n, a, between_hosts));
         extra.sort_by(|a, b| a.0.cmp(&b.0));
@@ -265,7 +267,7 @@ impl<'v> Take<'v> {
             })
             .collect();
         // Some versions write the default out.
-        let words = words.map(|w| if w.iter().all(|w| w == "DEFAULT") { vec![] } else { w });
+        let words = words.map(|w| if w.len() <= 2 && w.iter().all(|w| w == "DEFAULT") { vec![] } else { w });
         words.unwrap_or_else(|| {
             self.wrong("precision_config", "a list of DEFAULT, HIGH, HIGHEST");
             vec![]

@@ -7,6 +7,7 @@ use super::{
     lower, vhlo,
 };
 use crate::{
+    composite::without_chlo,
     diag::Diagnostic,
     tree::{Attr, Attrs, Block, Func, Loc, Op, Program, Span, Type, ValueId},
     unbuild,
@@ -17,7 +18,7 @@ use std::collections::HashMap;
 pub const PORTABLE_VERSION: (u32, u32) = (1, 10);
 
 /// The program as a portable artifact of a version from 1.0 to the newest. Fails if something in it has no stable form in
-/// that version: ops of chlo, attributes of other dialects' own kinds, newer ops and types.
+/// that version: chlo's ops of dynamic shapes (others become composites), attributes of other dialects' own kinds, newer ops and types.
 pub fn write_artifact(p: &Program, version: (u32, u32)) -> Result<Vec<u8>, Vec<Diagnostic>> {
     let (a, b, _) = vhlo::NEWEST;
     if !((1, 0)..=(a, b)).contains(&version) {
@@ -26,6 +27,7 @@ pub fn write_artifact(p: &Program, version: (u32, u32)) -> Result<Vec<u8>, Vec<D
             Diagnostic::error("E0502", Span::NONE, m).hint(format!("versions 1.0 to {a}.{b} are written")),
         ]);
     }
+    let p = &*without_chlo(p)?;
     let mut w = Writer {
         version,
         e: Encoder::new(version),

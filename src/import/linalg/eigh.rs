@@ -1,12 +1,16 @@
-//! Eigenvalues and -vectors of Hermitian matrices, and singular values, by Jacobi rotations of n/2 disjoint pairs at a
-//! time. The halves of the rows (and columns) are the pairs; a round-robin turn between steps lets each row meet each
-//! other once in a sweep of n - 1 steps and come back to its place.
+//! Eigenvalues and -vectors of Hermitian matrices, and singular values, by Jacobi rotations of n/2 disjoint pairs of rows
+//! (and columns) at a time. In round k of a sweep of n - 1 rounds rows i and j are a pair if i + j = k modulo n - 1, and the
+//! row that would be its own partner goes with the last: each row meets each other once, and none moves.
 
-use super::{builder::Builder, qr};
+use super::qr;
+use crate::builder::Builder;
 use crate::tree::{BinaryOp, DType, Direction, Func, UnaryOp, ValueId};
 
-/// Sweeps after which a matrix is as diagonal as it gets; convergence is quadratic and takes fewer than 15.
-const SWEEPS: u64 = 30;
+/// Sweeps after which a matrix is as diagonal as it gets: convergence is quadratic once it is nearly diagonal, and takes
+/// about log2(n) + 4 sweeps.
+fn most_sweeps(n: u64) -> u64 {
+    10 + u64::from(n.ilog2())
+}
 
 fn epsilon(d: DType) -> f64 {
     if d.real() == DType::F64 { f64::EPSILON } else { f64::from(f32::EPSILON) }
@@ -19,34 +23,26 @@ pub(super) fn eigenvalues(name: String, dtype: DType, [b, n]: [u64; 2], lower: b
     let a = hermitian(&mut f, a, lower);
     let even = n.next_multiple_of(2).max(2);
     let (a, v) = (padded(&mut f, a, even), identity(&mut f, dtype, b, even));
-    let h = even / 2;
-    let quarter = |f: &mut Builder, x: ValueId| -> Vec<ValueId> {
-        let (top, bottom) = (f.slice(x, 1, 0, h), f.slice(x, 1, h, even));
-        vec![f.slice(top, 2, 0, h), f.slice(top, 2, h, even), f.slice(bottom, 2, 0, h), f.slice(bottom, 2, h, even)]
-    };
-    let mut state = quarter(&mut f, a);
-    let halves = [f.slice(v, 1, 0, h), f.slice(v, 1, h, even)];
-    state.extend(halves);
     let sizes = f.unary(UnaryOp::Abs, a);
     let most = f.reduce(BinaryOp::Maximum, 0.0, sizes, &[1, 2]);
     let eps = f.like(most, epsilon(dtype) / 8.0);
     let small = f.mul(most, eps);
     let out = sweeps(
         &mut f,
-        state,
-        even - 1,
+        vec![a, v],
+        even,
         // Something off the diagonal is not yet small.
         |f, v| {
-            let off = off_diagonal(f, v);
-            let more = f.compare(Direction::Gt, off, small);
+            let sizes = f.unary(UnaryOp::Abs, v[0]);
+            let off = off_diagonal(f, sizes);
+            let most = f.reduce(BinaryOp::Maximum, 0.0, off, &[1, 2]);
+            let more = f.compare(Direction::Gt, most, small);
             f.reduce(BinaryOp::Or, 0.0, more, &[0])
         },
         rotate_both,
     );
-    let (first, second) = (diagonal(&mut f, out[0]), diagonal(&mut f, out[3]));
-    let w = f.concatenate(&[first, second], 1);
-    let v = f.concatenate(&[out[4], out[5]], 1);
-    let (w, v) = (f.slice(w, 1, 0, n), f.slice(v, 1, 0, n));
+    let w = diagonal(&mut f, out[0]);
+    let (w, v) = (f.slice(w, 1, 0, n), f.slice(out[1], 1, 0, n));
     let v = f.slice(v, 2, 0, n);
     // Rows of v are the conjugates of the vectors.
     let v = f.conj(v);
@@ -70,23 +66,20 @@ pub(super) fn singular_values(name: String, dtype: DType, [b, m, n]: [u64; 3], f
     let even = small.next_multiple_of(2).max(2);
     let a = f.pad(a, 1, even);
     let v = identity(&mut f, dtype, b, even);
-    let h = even / 2;
-    let state = vec![f.slice(a, 1, 0, h), f.slice(a, 1, h, even), f.slice(v, 1, 0, h), f.slice(v, 1, h, even)];
     // Sums of `large` products are known to about this.
     let limit = f.splat(dtype.real(), &[], epsilon(dtype) * (4.0 + (large as f64).sqrt()));
     let out = sweeps(
         &mut f,
-        state,
-        even - 1,
+        vec![a, v],
+        even,
         |f, v| {
-            let far = cosine(f, v);
+            let far = cosine(f, v[0]);
             f.compare(Direction::Gt, far, limit)
         },
         rotate_rows,
     );
     // Now `a = q^H r` with orthogonal rows in `r`, and `q` unitary.
-    let (r, q) = (f.concatenate(&out[..2], 1), f.concatenate(&out[2..], 1));
-    let (r, q) = (f.slice(r, 1, 0, small), f.slice(q, 1, 0, small));
+    let (r, q) = (f.slice(out[0], 1, 0, small), f.slice(out[1], 1, 0, small));
     let q = f.slice(q, 2, 0, small);
     let lengths = norms(&mut f, r);
     // Columns instead of rows, sorted by their lengths.
@@ -173,32 +166,27 @@ fn norms(f: &mut Builder, x: ValueId) -> ValueId {
     f.mul(root, unit)
 }
 
-/// The largest size off the diagonal of each matrix, which is in quarters.
-fn off_diagonal(f: &mut Builder, v: &[ValueId]) -> ValueId {
-    let shape = f.shape(v[0]);
+/// A square matrix with zeros on its diagonal.
+fn off_diagonal(f: &mut Builder, x: ValueId) -> ValueId {
+    let shape = f.shape(x);
     let (i, j) = (f.iota(&shape, 1), f.iota(&shape, 2));
     let off = f.compare(Direction::Ne, i, j);
-    let sizes: Vec<ValueId> = v[..4].iter().map(|x| f.unary(UnaryOp::Abs, *x)).collect();
-    let (a, d) = (f.keep(off, sizes[0]), f.keep(off, sizes[3]));
-    let x = f.binary(BinaryOp::Maximum, a, sizes[1]);
-    let y = f.binary(BinaryOp::Maximum, sizes[2], d);
-    let x = f.binary(BinaryOp::Maximum, x, y);
-    f.reduce(BinaryOp::Maximum, 0.0, x, &[1, 2])
+    f.keep(off, x)
 }
 
-/// Sweeps of `steps` steps each, while `more` says so.
+/// Sweeps over `n` rows, while `more` says so.
 fn sweeps(
     f: &mut Builder,
     state: Vec<ValueId>,
-    steps: u64,
+    n: u64,
     more: impl FnOnce(&mut Builder, &[ValueId]) -> ValueId,
-    step: impl FnOnce(&mut Builder, &[ValueId]) -> Vec<ValueId>,
+    step: impl FnOnce(&mut Builder, &Pairs, &[ValueId]) -> Vec<ValueId>,
 ) -> Vec<ValueId> {
     let zero = f.splat(DType::I32, &[], 0.0);
     let mut out = f.repeat(
         [vec![zero], state].concat(),
         |f, v| {
-            let most = f.splat(DType::I32, &[], SWEEPS as f64);
+            let most = f.splat(DType::I32, &[], most_sweeps(n) as f64);
             let few = f.compare(Direction::Lt, v[0], most);
             let more = more(f, &v[1..]);
             f.and(few, more)
@@ -206,12 +194,47 @@ fn sweeps(
         |f, v| {
             let one = f.splat(DType::I32, &[], 1.0);
             let next = f.add(v[0], one);
-            let state = f.count(steps, v[1..].to_vec(), |f, _, v| step(f, v));
+            let state = f.count(n - 1, v[1..].to_vec(), |f, k, v| {
+                let pairs = pairs(f, n, k);
+                step(f, &pairs, v)
+            });
             [vec![next], state].concat()
         },
     );
     out.remove(0);
     out
+}
+
+/// Who meets whom in a round, each a vector over the rows.
+struct Pairs {
+    partner: ValueId,
+    /// Of the row and its partner, the one with the lower number, and the other.
+    low: ValueId,
+    high: ValueId,
+    /// Whether the row is the lower one.
+    first: ValueId,
+}
+
+fn pairs(f: &mut Builder, n: u64, round: ValueId) -> Pairs {
+    let i = f.iota(&[n], 0);
+    let (k, m, last) = (f.spread(round, &[], &[n]), f.like(i, (n - 1) as f64), f.like(i, (n - 1) as f64));
+    let difference = f.sub(k, i);
+    let difference = f.add(difference, m);
+    let other = f.binary(BinaryOp::Remainder, difference, m);
+    let alone = f.compare(Direction::Eq, other, i);
+    let other = f.select(alone, last, other);
+    // n/2 is the half of 1 modulo n - 1.
+    let half = f.like(i, (n / 2) as f64);
+    let half = f.mul(k, half);
+    let half = f.binary(BinaryOp::Remainder, half, m);
+    let ends = f.compare(Direction::Eq, i, last);
+    let partner = f.select(ends, half, other);
+    Pairs {
+        partner,
+        low: f.binary(BinaryOp::Minimum, i, partner),
+        high: f.binary(BinaryOp::Maximum, i, partner),
+        first: f.compare(Direction::Lt, i, partner),
+    }
 }
 
 /// A rotation of each pair: (x, y) -> (c x - s w y, s x + c w y) takes [p, r; conj r, q] to a diagonal.
@@ -263,64 +286,71 @@ fn rotation(f: &mut Builder, p: ValueId, r: ValueId, q: ValueId) -> Rotation {
     Rotation { c, s, w, shift }
 }
 
+/// What a row is multiplied by, and its partner, for the sum to be the rotated row.
+struct Turn {
+    own: ValueId,
+    other: ValueId,
+}
+
 impl Rotation {
-    /// Applied to rows (`dim` 1) or, conjugated, to columns (`dim` 2) of `x` and `y`.
-    fn apply(&self, f: &mut Builder, x: ValueId, y: ValueId, dim: u64) -> (ValueId, ValueId) {
-        let shape = f.shape(x);
-        let d = f.dtype(x);
-        let over = |f: &mut Builder, v: ValueId| {
-            let v = f.widen(v, d);
-            f.spread(v, &[0, dim], &shape)
+    fn turn(&self, f: &mut Builder, p: &Pairs, d: DType) -> Turn {
+        let (c, s) = (f.widen(self.c, d), f.widen(self.s, d));
+        let (cw, sw) = match self.w {
+            Some(w) => (f.mul(c, w), f.mul(s, w)),
+            None => (c, s),
         };
-        let (c, s) = (over(f, self.c), over(f, self.s));
-        let y = match self.w {
-            Some(w) => {
-                let w = if dim == 2 { f.conj(w) } else { w };
-                let w = over(f, w);
-                f.mul(w, y)
-            }
-            None => y,
-        };
-        let (cx, sy) = (f.mul(c, x), f.mul(s, y));
-        let (sx, cy) = (f.mul(s, x), f.mul(c, y));
-        (f.sub(cx, sy), f.add(sx, cy))
+        let minus = f.unary(UnaryOp::Negate, sw);
+        let shape = f.shape(c);
+        let first = f.spread(p.first, &[1], &shape);
+        Turn { own: f.select(first, c, cw), other: f.select(first, minus, s) }
     }
 }
 
-/// One step of `eigenvalues`: A becomes J^H A J, and the rows of V^H turn with it.
-fn rotate_both(f: &mut Builder, v: &[ValueId]) -> Vec<ValueId> {
-    let [a, r, l, q, top, bottom] = *v else { unreachable!("six values are carried") };
-    let (p, apq, aqq) = (diagonal(f, a), diagonal(f, r), diagonal(f, q));
-    let turn = rotation(f, p, apq, aqq);
-    let (a, l) = turn.apply(f, a, l, 1);
-    let (r, q) = turn.apply(f, r, q, 1);
-    let (a, r) = turn.apply(f, a, r, 2);
-    let (l, q) = turn.apply(f, l, q, 2);
-    let (top, bottom) = turn.apply(f, top, bottom, 1);
+impl Turn {
+    /// Of rows (`dim` 1) or, conjugated, of columns (`dim` 2).
+    fn apply(&self, f: &mut Builder, p: &Pairs, x: ValueId, dim: u64) -> ValueId {
+        let shape = f.shape(x);
+        let over = |f: &mut Builder, v: ValueId| {
+            let v = if dim == 2 { f.conj(v) } else { v };
+            f.spread(v, &[0, dim], &shape)
+        };
+        let (own, other) = (over(f, self.own), over(f, self.other));
+        let partners = f.take(x, dim as usize, p.partner);
+        let (a, b) = (f.mul(own, x), f.mul(other, partners));
+        f.add(a, b)
+    }
+}
+
+/// One round of `eigenvalues`: A becomes J^H A J, and the rows of V^H turn with it.
+fn rotate_both(f: &mut Builder, pairs: &Pairs, v: &[ValueId]) -> Vec<ValueId> {
+    let [a, v] = *v else { unreachable!("two values are carried") };
+    let d = f.dtype(a);
+    let (p, r, q) =
+        (f.pick(a, pairs.low, pairs.low), f.pick(a, pairs.low, pairs.high), f.pick(a, pairs.high, pairs.high));
+    let rotation = rotation(f, p, r, q);
+    let turn = rotation.turn(f, pairs, d);
+    let rows = turn.apply(f, pairs, a, 1);
+    let both = turn.apply(f, pairs, rows, 2);
+    let v = turn.apply(f, pairs, v, 1);
     // What is known of the result is put there exactly.
     let shape = f.shape(a);
     let (i, j) = (f.iota(&shape, 1), f.iota(&shape, 2));
-    let on = f.compare(Direction::Eq, i, j);
-    let zero = f.like(a, 0.0);
-    let (r, l) = (f.select(on, zero, r), f.select(on, zero, l));
-    let d = f.dtype(a);
-    let (p, aqq) = (f.real(p), f.real(aqq));
-    let (p, aqq) = (f.sub(p, turn.shift), f.add(aqq, turn.shift));
-    let (p, aqq) = (f.widen(p, d), f.widen(aqq, d));
-    let (p, aqq) = (f.spread(p, &[0, 2], &shape), f.spread(aqq, &[0, 2], &shape));
-    let (a, q) = (f.select(on, p, a), f.select(on, aqq, q));
-    // The turn, of columns and then of rows.
-    let (a, r) = robin(f, a, r, 2);
-    let (l, q) = robin(f, l, q, 2);
-    let (a, l) = robin(f, a, l, 1);
-    let (r, q) = robin(f, r, q, 1);
-    let (top, bottom) = robin(f, top, bottom, 1);
-    vec![a, r, l, q, top, bottom]
+    let partner = f.spread(pairs.partner, &[1], &shape);
+    let (on, pivot) = (f.compare(Direction::Eq, i, j), f.compare(Direction::Eq, j, partner));
+    let (p, q) = (f.real(p), f.real(q));
+    let (p, q) = (f.sub(p, rotation.shift), f.add(q, rotation.shift));
+    let flat = f.shape(p);
+    let first = f.spread(pairs.first, &[1], &flat);
+    let values = f.select(first, p, q);
+    let values = f.widen(values, d);
+    let values = f.spread(values, &[0, 1], &shape);
+    let zero = f.like(both, 0.0);
+    let rest = f.select(pivot, zero, both);
+    vec![f.select(on, values, rest), v]
 }
 
 /// The largest cosine of an angle between two rows.
-fn cosine(f: &mut Builder, v: &[ValueId]) -> ValueId {
-    let x = f.concatenate(&v[..2], 1);
+fn cosine(f: &mut Builder, x: ValueId) -> ValueId {
     let lengths = norms(f, x);
     let (zero, one) = (f.like(lengths, 0.0), f.like(lengths, 1.0));
     let none = f.compare(Direction::Eq, lengths, zero);
@@ -331,42 +361,24 @@ fn cosine(f: &mut Builder, v: &[ValueId]) -> ValueId {
     let unit = f.div(x, lengths);
     let other = adjoint(f, unit);
     let products = f.matmul(unit, other);
-    let shape = f.shape(products);
-    let (i, j) = (f.iota(&shape, 1), f.iota(&shape, 2));
-    let off = f.compare(Direction::Ne, i, j);
     let sizes = f.unary(UnaryOp::Abs, products);
-    let sizes = f.keep(off, sizes);
+    let sizes = off_diagonal(f, sizes);
     f.reduce(BinaryOp::Maximum, 0.0, sizes, &[0, 1, 2])
 }
 
-/// One step of `singular_values`: pairs of rows become orthogonal.
-fn rotate_rows(f: &mut Builder, v: &[ValueId]) -> Vec<ValueId> {
-    let [x, y, top, bottom] = *v else { unreachable!("four values are carried") };
-    let inner = |f: &mut Builder, x: ValueId, y: ValueId| {
+/// One round of `singular_values`: pairs of rows become orthogonal.
+fn rotate_rows(f: &mut Builder, pairs: &Pairs, v: &[ValueId]) -> Vec<ValueId> {
+    let [x, v] = *v else { unreachable!("two values are carried") };
+    let partners = f.take(x, 1, pairs.partner);
+    let mut inner = |y: ValueId| {
         let y = f.conj(y);
         let product = f.mul(x, y);
         f.sum(product, &[2])
     };
-    let (p, r, q) = (inner(f, x, x), inner(f, x, y), inner(f, y, y));
-    let turn = rotation(f, p, r, q);
-    let (x, y) = turn.apply(f, x, y, 1);
-    let (top, bottom) = turn.apply(f, top, bottom, 1);
-    let (x, y) = robin(f, x, y, 1);
-    let (top, bottom) = robin(f, top, bottom, 1);
-    vec![x, y, top, bottom]
-}
-
-/// The next pairs: all but the first of the upper half move one place on, around through the lower half.
-fn robin(f: &mut Builder, x: ValueId, y: ValueId, dim: usize) -> (ValueId, ValueId) {
-    let n = f.shape(x)[dim];
-    if n == 1 {
-        return (x, y);
-    }
-    let (first, last, from_y) = (f.slice(x, dim, 0, 1), f.slice(x, dim, n - 1, n), f.slice(y, dim, 0, 1));
-    let mut upper = vec![first, from_y];
-    if n > 2 {
-        upper.push(f.slice(x, dim, 1, n - 1));
-    }
-    let lower = f.slice(y, dim, 1, n);
-    (f.concatenate(&upper, dim), f.concatenate(&[lower, last], dim))
+    let (squares, products) = (inner(x), inner(partners));
+    // Both rows of a pair take the same numbers.
+    let (p, r, q) = (f.take(squares, 1, pairs.low), f.take(products, 1, pairs.low), f.take(squares, 1, pairs.high));
+    let rotation = rotation(f, p, r, q);
+    let turn = rotation.turn(f, pairs, f.dtype(x));
+    vec![turn.apply(f, pairs, x, 1), turn.apply(f, pairs, v, 1)]
 }

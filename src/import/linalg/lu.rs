@@ -1,6 +1,6 @@
 //! LU decomposition with partial pivoting, as LAPACK's getrf, and pivots to permutations. Matrices are `[b, m, n]`.
 
-use super::builder::Builder;
+use crate::builder::Builder;
 use crate::tree::{BinaryOp, DType, Direction, Func, UnaryOp, ValueId};
 
 /// The factors in one matrix, the row that each was swapped with (from 1, of `[b, min(m, n)]`), and for each matrix 0 or

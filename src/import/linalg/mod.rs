@@ -1,7 +1,6 @@
 //! The custom calls that JAX writes for linear algebra, on CPUs (LAPACK), GPUs (cuSOLVER, hipSOLVER) and TPUs: each becomes
 //! an op of the language or a call of a function written here in ops of the language, so that every target has it.
 
-mod builder;
 mod eigh;
 mod lu;
 mod qr;

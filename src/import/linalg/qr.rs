@@ -1,6 +1,6 @@
 //! QR decomposition by Householder reflectors, as LAPACK's geqrf and orgqr. Matrices are `[b, m, n]`.
 
-use super::builder::Builder;
+use crate::builder::Builder;
 use crate::tree::{BinaryOp, DType, Direction, Func, UnaryOp, ValueId};
 
 /// R on and above the diagonal, the reflectors' vectors below it, and their factors, `[b, min(m, n)]`.

@@ -55,9 +55,9 @@ impl Spell<'_> {
     fn number(&mut self, out: &mut Out, draw: &Draw, d: DType, x: f64) -> ValueId {
         let mut data = vec![];
         if d.is_float() {
-            put_float(d, x, &mut data)
+            put_float(d, x, &mut data);
         } else {
-            put_int(d, x as i128, &mut data)
+            put_int(d, x as i128, &mut data);
         };
         let scalar = TensorType::new(d, &[]);
         let c = self.emit(out, OpKind::Constant(Literal::new(scalar.clone(), data)), vec![], scalar);

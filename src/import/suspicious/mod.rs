@@ -161,23 +161,6 @@ impl<'a> Watch<'a> {
                     "compare the value with itself: x != x is true for NaN alone",
                 );
             }
-            if self.dtype(v).is_unsigned_int() && self.integer(v) == Some(0) {
-                // As seen from the other side.
-                let always = match (direction, i) {
-                    (Direction::Lt, 1) | (Direction::Gt, 0) => "false",
-                    (Direction::Ge, 1) | (Direction::Le, 0) => "true",
-                    _ => continue,
-                };
-                let label = format!("the result is always {always}");
-                self.warn(
-                    "W0201",
-                    Self::at(op, i),
-                    op,
-                    "an unsigned value is never below 0",
-                    label,
-                    "compare as signed, or drop the comparison",
-                );
-            }
         }
     }
 
@@ -297,14 +280,13 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Work whose result nothing reads.
+    /// Work whose result nothing reads. Not reductions: differentiated programs have them for values that only the
+    /// gradient was wanted of.
     fn dead(&mut self, op: &'a Op) {
         let costs = matches!(
             op.kind,
             OpKind::DotGeneral { .. }
                 | OpKind::Convolution(_)
-                | OpKind::Reduce { .. }
-                | OpKind::ReduceWindow(_)
                 | OpKind::Sort { .. }
                 | OpKind::Scatter { .. }
                 | OpKind::Fft { .. }

@@ -220,6 +220,16 @@ impl V<'_> {
         if self.out.len() > before {
             return;
         }
+        let empty = c.kernel_spatial.iter().find(|k| w.dims[**k as usize] == Some(0));
+        if let Some(k) = empty {
+            self.fail(
+                at,
+                "",
+                format!("dimension {k} of the kernel {} is empty", print::tensor(w)),
+                "expected a window of at least 1",
+            );
+            return;
+        }
         let span = self.attr_at("batch_group_count");
         self.need(
             c.feature_group_count == 1 || c.batch_group_count == 1,

@@ -132,6 +132,23 @@ impl V<'_> {
             format!("padding of {} as {}", print::tensor(x), print::tensor(r)),
             "expected equal ranks",
         );
+        let known = [2, 3, 4].map(|i| self.constant(i).filter(|v| v.len() == x.rank()));
+        if let Some(interior) = &known[2] {
+            let at = self.at(4);
+            let ok = interior.iter().all(|v| *v >= 0);
+            self.need(ok, at, "C3", format!("interior padding {interior:?}"), "expected numbers from 0");
+        }
+        if let [Some(low), Some(high), Some(interior)] = &known
+            && r.rank() == x.rank()
+        {
+            let size = |k: usize| -> Option<u64> {
+                let n = i128::from(x.dims[k]?);
+                let between = (n - 1).max(0) * i128::from(interior[k]);
+                u64::try_from(i128::from(low[k]) + n + between + i128::from(high[k])).ok()
+            };
+            let want = (0..x.rank()).map(size).collect();
+            self.result_shape(0, "C4", &want);
+        }
     }
 
     pub(super) fn get_dimension_size(&mut self, dim: u64) {

@@ -4,6 +4,7 @@
 //! What it guarantees of a program without errors, and later stages rely on: types of operands and results agree with
 //! their op, dimension numbers are in range, regions have the signatures of their ops, callees exist and fit.
 
+mod chlo;
 mod collective;
 mod contract;
 mod control;

@@ -32,8 +32,10 @@ impl V<'_> {
         {
             return;
         }
+        let shape = if dynamic { self.constant(1).filter(|v| v.len() == r.rank()) } else { None };
         for (i, d) in dims.iter().enumerate() {
-            let (from, to) = (x.dims[i], r.dims[*d as usize]);
+            let said = shape.as_ref().and_then(|v| u64::try_from(v[*d as usize]).ok());
+            let (from, to) = (x.dims[i], r.dims[*d as usize].or(said));
             let ok = from == Some(1) || agrees(from, to) || (dynamic && from.is_none());
             if !ok {
                 let (from, to) = (from.unwrap_or(0), to.unwrap_or(0));

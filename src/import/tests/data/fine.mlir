@@ -1,4 +1,4 @@
-func.func @main(%x: tensor<4x8xf32>, %i: tensor<4x8xi32>, %k: tensor<i32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4x8xi32>, tensor<4x8xi1>, tensor<2x8xf32>, tensor<4x8xf32>, tensor<i32>, tensor<i8>) {
+func.func @main(%x: tensor<4x8xf32>, %i: tensor<4x8xi32>, %k: tensor<i32>, %u: tensor<8xui8>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4x8xi32>, tensor<4x8xi1>, tensor<2x8xf32>, tensor<4x8xf32>, tensor<i32>, tensor<i8>, tensor<8xi1>) {
   %lowest = stablehlo.constant dense<0xFF800000> : tensor<f32>
   %zero = stablehlo.constant dense<-0.0> : tensor<f32>
   %a = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<4x8xf32>, tensor<f32>) -> tensor<4xf32>
@@ -21,5 +21,8 @@ func.func @main(%x: tensor<4x8xf32>, %i: tensor<4x8xi32>, %k: tensor<i32>) -> (t
     stablehlo.return %n : tensor<i32>
   }
   %h = stablehlo.convert %one : (tensor<i32>) -> tensor<i8>
-  return %a, %b, %c, %d, %e, %f, %g, %h : tensor<4xf32>, tensor<4xf32>, tensor<4x8xi32>, tensor<4x8xi1>, tensor<2x8xf32>, tensor<4x8xf32>, tensor<i32>, tensor<i8>
+  %zeros = stablehlo.constant dense<0> : tensor<8xui8>
+  %negative = stablehlo.compare LT, %u, %zeros, UNSIGNED : (tensor<8xui8>, tensor<8xui8>) -> tensor<8xi1>
+  %loss = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [0, 1] : (tensor<4x8xf32>, tensor<f32>) -> tensor<f32>
+  return %a, %b, %c, %d, %e, %f, %g, %h, %negative : tensor<4xf32>, tensor<4xf32>, tensor<4x8xi32>, tensor<4x8xi1>, tensor<2x8xf32>, tensor<4x8xf32>, tensor<i32>, tensor<i8>, tensor<8xi1>
 }

@@ -1,8 +1,6 @@
-func.func @main(%x: tensor<8xf32>, %unused: tensor<4xf32>, %n: tensor<8xui8>, %i: tensor<8xi32>) -> (tensor<8xi1>, tensor<8xi1>, tensor<8xi32>, tensor<8xf32>, tensor<8xi8>) {
+func.func @main(%x: tensor<8xf32>, %unused: tensor<4xf32>, %i: tensor<8xi32>) -> (tensor<8xi1>, tensor<8xi32>, tensor<8xf32>, tensor<8xi8>) {
   %nan = stablehlo.constant dense<0x7FC00000> : tensor<8xf32>
   %a = stablehlo.compare EQ, %x, %nan, FLOAT : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xi1>
-  %zero = stablehlo.constant dense<0> : tensor<8xui8>
-  %b = stablehlo.compare LT, %n, %zero, UNSIGNED : (tensor<8xui8>, tensor<8xui8>) -> tensor<8xi1>
   %none = stablehlo.constant dense<0> : tensor<i32>
   %nones = stablehlo.broadcast_in_dim %none, dims = [] : (tensor<i32>) -> tensor<8xi32>
   %c = stablehlo.divide %i, %nones : tensor<8xi32>
@@ -11,7 +9,7 @@ func.func @main(%x: tensor<8xf32>, %unused: tensor<4xf32>, %n: tensor<8xui8>, %i
   %d = stablehlo.clamp %low, %x, %high : (tensor<f32>, tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
   %large = stablehlo.constant dense<[1, 2, 3, 4, 5, 6, 7, 300]> : tensor<8xi32>
   %e = stablehlo.convert %large : (tensor<8xi32>) -> tensor<8xi8>
-  return %a, %b, %c, %d, %e : tensor<8xi1>, tensor<8xi1>, tensor<8xi32>, tensor<8xf32>, tensor<8xi8>
+  return %a, %c, %d, %e : tensor<8xi1>, tensor<8xi32>, tensor<8xf32>, tensor<8xi8>
 }
 func.func @reductions(%x: tensor<4x8xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %one = stablehlo.constant dense<1.0> : tensor<f32>

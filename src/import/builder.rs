@@ -1,14 +1,14 @@
-//! Makes functions of the tree op by op: what linear algebra is written in. Types of results follow from the operands.
+//! Makes functions of the tree op by op: what linear algebra and composites are written in. Types of results follow from the operands.
 
 use crate::{
     literal::{put_float, put_int},
     tree::{
-        BinaryOp, Block, CompareType, DType, Direction, DotDims, Func, Literal, Loc, Op, OpKind, Span, TensorType,
-        Type, UnaryOp, Value, ValueId,
+        BinaryOp, Block, CompareType, DType, Direction, DotDims, Func, GatherDims, Literal, Loc, Op, OpKind, Span,
+        TensorType, Type, UnaryOp, Value, ValueId,
     },
 };
 
-pub(super) struct Builder {
+pub(crate) struct Builder {
     values: Vec<Value>,
     /// The block being written and those around it.
     blocks: Vec<Block>,
@@ -59,7 +59,7 @@ impl Builder {
     pub fn shape(&self, v: ValueId) -> Vec<u64> {
         self.ty(v).shape().expect("shapes are static here")
     }
-    fn emit(&mut self, kind: OpKind, operands: Vec<ValueId>, dtype: DType, shape: &[u64]) -> ValueId {
+    pub fn emit(&mut self, kind: OpKind, operands: Vec<ValueId>, dtype: DType, shape: &[u64]) -> ValueId {
         let v = self.value(TensorType::new(dtype, shape));
         self.block().ops.push(Op::new(kind, operands, vec![v]));
         v
@@ -91,7 +91,11 @@ impl Builder {
     pub fn unary(&mut self, k: UnaryOp, x: ValueId) -> ValueId {
         let t = self.ty(x);
         let real = matches!(k, UnaryOp::Abs | UnaryOp::Real | UnaryOp::Imag) && t.dtype.is_complex();
-        let d = if real { t.dtype.real() } else { t.dtype };
+        let d = match k {
+            UnaryOp::IsFinite => DType::I1,
+            _ if real => t.dtype.real(),
+            _ => t.dtype,
+        };
         let shape = self.shape(x);
         self.emit(OpKind::Unary(k), vec![x], d, &shape)
     }
@@ -132,13 +136,16 @@ impl Builder {
         if self.dtype(x).is_complex() { self.unary(UnaryOp::Real, x) } else { x }
     }
     pub fn conj(&mut self, x: ValueId) -> ValueId {
-        let d = self.dtype(x);
-        if !d.is_complex() {
+        if !self.dtype(x).is_complex() {
             return x;
         }
         let (re, im) = (self.unary(UnaryOp::Real, x), self.unary(UnaryOp::Imag, x));
         let im = self.unary(UnaryOp::Negate, im);
-        let shape = self.shape(x);
+        self.complex(re, im)
+    }
+    pub fn complex(&mut self, re: ValueId, im: ValueId) -> ValueId {
+        let d = if self.dtype(re) == DType::F64 { DType::C128 } else { DType::C64 };
+        let shape = self.shape(re);
         self.emit(OpKind::Binary(BinaryOp::Complex), vec![re, im], d, &shape)
     }
     /// A real value as one of `dtype`, which may be complex.
@@ -199,6 +206,37 @@ impl Builder {
         shape.remove(dim);
         self.reshape(s, &shape)
     }
+    /// Slices of `dim` in the order of `index`, a vector of i32.
+    pub fn take(&mut self, x: ValueId, dim: usize, index: ValueId) -> ValueId {
+        let mut shape = self.shape(x);
+        let n = self.shape(index)[0];
+        let mut sizes: Vec<i64> = shape.iter().map(|n| *n as i64).collect();
+        (sizes[dim], shape[dim]) = (1, n);
+        let dims = GatherDims {
+            offset_dims: (0..shape.len() as u64).filter(|d| *d != dim as u64).collect(),
+            collapsed_slice_dims: vec![dim as u64],
+            start_index_map: vec![dim as u64],
+            index_vector_dim: 1,
+            ..GatherDims::default()
+        };
+        let kind = OpKind::Gather { dims, slice_sizes: sizes, indices_are_sorted: false };
+        self.emit(kind, vec![x, index], self.dtype(x), &shape)
+    }
+    /// The elements of `[b, m, n]` at `[row, column]` for each of two vectors of i32: `[b, count]`.
+    pub fn pick(&mut self, x: ValueId, rows: ValueId, columns: ValueId) -> ValueId {
+        let (b, n) = (self.shape(x)[0], self.shape(rows)[0]);
+        let (rows, columns) = (self.reshape(rows, &[n, 1]), self.reshape(columns, &[n, 1]));
+        let places = self.concatenate(&[rows, columns], 1);
+        let dims = GatherDims {
+            offset_dims: vec![0],
+            collapsed_slice_dims: vec![1, 2],
+            start_index_map: vec![1, 2],
+            index_vector_dim: 1,
+            ..GatherDims::default()
+        };
+        let kind = OpKind::Gather { dims, slice_sizes: vec![b as i64, 1, 1], indices_are_sorted: false };
+        self.emit(kind, vec![x, places], self.dtype(x), &[b, n])
+    }
     /// Combines the elements along `dims` by `k`, starting with `init`.
     pub fn reduce(&mut self, k: BinaryOp, init: f64, x: ValueId, dims: &[u64]) -> ValueId {
         let d = self.dtype(x);
@@ -230,12 +268,21 @@ impl Builder {
     }
     /// Sorts along the last dimension by `keys`, stably; `values` go with their keys. Gives all of them.
     pub fn sort(&mut self, ascending: bool, keys: ValueId, values: ValueId) -> (ValueId, ValueId) {
+        let direction = if ascending { Direction::Lt } else { Direction::Gt };
+        self.sort_by(direction, CompareType::Default, keys, values)
+    }
+    pub fn sort_by(
+        &mut self,
+        direction: Direction,
+        ty: CompareType,
+        keys: ValueId,
+        values: ValueId,
+    ) -> (ValueId, ValueId) {
         let (tk, tv) = (self.ty(keys), self.ty(values));
         let scalar = |t: &TensorType| TensorType::new(t.dtype, &[]);
         let args: Vec<ValueId> = [&tk, &tk, &tv, &tv].into_iter().map(|t| self.value(scalar(t))).collect();
         let less = self.value(TensorType::new(DType::I1, &[]));
-        let direction = if ascending { Direction::Lt } else { Direction::Gt };
-        let op = Op::new(OpKind::Compare { direction, ty: CompareType::Default }, args[..2].to_vec(), vec![less]);
+        let op = Op::new(OpKind::Compare { direction, ty }, args[..2].to_vec(), vec![less]);
         let region = Block { args, ops: vec![op], results: vec![less], span: Span::NONE };
         let out = (self.value(tk.clone()), self.value(tv));
         let op = Op::new(
