@@ -58,7 +58,7 @@ impl Spell<'_> {
             put_float(d, x, &mut data);
         } else {
             put_int(d, x as i128, &mut data);
-        };
+        }
         let scalar = TensorType::new(d, &[]);
         let c = self.emit(out, OpKind::Constant(Literal::new(scalar.clone(), data)), vec![], scalar);
         self.emit(out, OpKind::BroadcastInDim { dims: vec![] }, vec![c], draw.of(d))
