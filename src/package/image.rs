@@ -2,15 +2,15 @@
 //! (image-spec 1.1).
 
 use crate::{
-    BaseFiles, Compression, Search, Weights,
-    archive::{STORE_FROM, file_name},
+    Compression, Search, Weights,
+    archive::STORE_FROM,
     content::Model,
     elf::{self, Machine},
     error::PackageError,
+    layers,
     layout::{Image, Layer, LayoutReader, LayoutWriter, digest, platform},
     sbom::{self, Sbom},
     stage::{self, Folder},
-    tar::{Content, Tree},
     vendor::Vendored,
 };
 use oci_spec::image::{
@@ -84,17 +84,6 @@ const BASE_DIGEST: &str = "org.opencontainers.image.base.digest";
 const REF_NAME: &str = "org.opencontainers.image.ref.name";
 const ARTIFACT: &str = "io.github.zmlc.artifact";
 const LAYER: &str = "io.github.zmlc.layer";
-
-/// Drivers ask for the user's home folder.
-const ACCOUNTS: [(&str, &str); 2] = [
-    ("etc/passwd", "root:x:0:0:root:/root:/sbin/nologin\nnobody:x:65534:65534:nobody:/nonexistent:/sbin/nologin\n"),
-    ("etc/group", "root:x:0:\nnogroup:x:65534:\n"),
-];
-
-/// Loaded by the runtime, not named in its ELF.
-const VULKAN_LOADER: &str = "libvulkan.so.1";
-/// Named by NVIDIA's Vulkan driver, which the host mounts in without them.
-const FOR_NVIDIA_VULKAN: [&str; 2] = ["libX11.so.6", "libXext.so.6"];
 
 /// Writes a layout with one image. A layout that is there already is replaced, in one step at the end.
 pub fn oci(plan: &ImagePlan, dir: &Path) -> Result<ImageReport, PackageError> {
@@ -178,7 +167,7 @@ fn image(plan: &ImagePlan, layout: &LayoutWriter) -> Result<(Descriptor, Descrip
     let mut history = Vec::new();
     let mut sbom = Sbom::default();
     let mut warnings = Vec::new();
-    for (title, tree) in layers(plan, &model, below.is_some(), &mut sbom, &mut warnings)? {
+    for (title, tree) in layers::of(plan, &model, below.is_some(), &mut sbom, &mut warnings)? {
         let large = title == "weights" && tree.bytes() >= STORE_FROM;
         let compression = if large { Compression::None } else { plan.compression };
         let Layer { mut descriptor, diff_id, unpacked } = layout.layer(&tree, plan.mtime, compression)?;
@@ -250,113 +239,6 @@ fn attach_sbom(
     let mut descriptor = layout.json(MediaType::ImageManifest, manifest)?;
     descriptor.set_artifact_type(Some(kind));
     Ok(descriptor)
-}
-
-/// Our layers, those that change least first. On another image `/bin` and `/lib` may be links, so nothing goes there.
-fn layers(
-    plan: &ImagePlan,
-    model: &Model,
-    on_image: bool,
-    sbom: &mut Sbom,
-    warnings: &mut Vec<String>,
-) -> Result<Vec<(String, Tree)>, PackageError> {
-    let mut layers = Vec::new();
-    let mut from = |files: &BaseFiles| -> Result<Tree, PackageError> {
-        let mut tree = Tree::default();
-        for (inside, here) in files.files() {
-            let content = Content::file(here)?;
-            sbom.system(inside, here, files.owner(inside))?;
-            if files.is_interpreter(inside) { tree.executable(inside, content)? } else { tree.file(inside, content)? }
-        }
-        Ok(tree)
-    };
-    if on_image && model.has_target("vulkan") {
-        warnings.push(format!("the base image has to have {VULKAN_LOADER}, which zmlc does not add to an image"));
-    }
-    if let Base::Files(search) = &plan.base {
-        let base = BaseFiles::for_executable(&plan.runtime, search)?;
-        let mut tree = from(&base)?;
-        for (path, text) in ACCOUNTS {
-            tree.file(path, Content::Bytes(text.into()))?;
-        }
-        layers.push(("base".into(), tree));
-        if model.has_target("vulkan") {
-            let mut names = vec![VULKAN_LOADER];
-            for name in FOR_NVIDIA_VULKAN {
-                if base.has_library(name, search) {
-                    names.push(name);
-                } else {
-                    warnings.push(format!(
-                        "{name} is not on this machine: without it in the image NVIDIA's Vulkan driver does not load \
-                         (Debian's packages are libx11-6 and libxext6)"
-                    ));
-                }
-            }
-            let loader = BaseFiles::libraries(&names, Path::new("zml-run"), &base, search)?;
-            layers.push(("vulkan loader".into(), from(&loader)?));
-        }
-    }
-    let mut runtime = Tree::default();
-    let bin = if on_image { "usr/bin/zml-run" } else { "bin/zml-run" };
-    runtime.executable(bin, Content::file(&plan.runtime)?)?;
-    sbom.runtime(bin, &plan.runtime)?;
-    for license in &plan.licenses {
-        runtime.file(&format!("usr/share/doc/zml/{}", file_name(license)?), Content::file(license)?)?;
-    }
-    layers.push(("runtime".into(), runtime));
-    for vendored in &plan.vendor {
-        layers.push((format!("{} libraries", vendored.target), vendor(vendored, plan, on_image, sbom, warnings)?));
-    }
-    let mut kernels = Tree::default();
-    let artifact = format!("model/{}", model.file_name);
-    kernels.file(&artifact, Content::file(&model.path)?)?;
-    sbom.model(&artifact, model)?;
-    layers.push(("model".into(), kernels));
-    let mut weights = Tree::default();
-    for (name, path) in model.weights(&plan.weights)? {
-        let inside = format!("model/{name}");
-        sbom.weights(&inside, &path)?;
-        weights.file(&inside, Content::file(path)?)?;
-    }
-    if !weights.is_empty() {
-        layers.push(("weights".into(), weights));
-    }
-    Ok(layers)
-}
-
-/// A target's vendor libraries beside the runtime's folder, and what they need of the system.
-fn vendor(
-    vendored: &Vendored,
-    plan: &ImagePlan,
-    on_image: bool,
-    sbom: &mut Sbom,
-    warnings: &mut Vec<String>,
-) -> Result<Tree, PackageError> {
-    let mut tree = Tree::default();
-    let lib = if on_image { "usr/lib" } else { "lib" };
-    for file in &vendored.files {
-        let path = format!("{lib}/{}", file.name);
-        tree.file(&path, Content::file(&file.path)?)?;
-        sbom.vendored(&path, file);
-    }
-    for (name, path) in &vendored.licences {
-        tree.file(&format!("usr/share/doc/zml/{name}"), Content::file(path)?)?;
-    }
-    let names: Vec<&str> = vendored.system.iter().map(String::as_str).collect();
-    match &plan.base {
-        Base::Files(search) => {
-            let base = BaseFiles::for_executable(&plan.runtime, search)?;
-            let needed_by = format!("the {} libraries", vendored.target);
-            let more = BaseFiles::libraries(&names, Path::new(&needed_by), &base, search)?;
-            for (inside, here) in more.files() {
-                tree.file(inside, Content::file(here)?)?;
-                sbom.system(inside, here, more.owner(inside))?;
-            }
-        }
-        Base::Layout(_) if names.is_empty() => {}
-        Base::Layout(_) => warnings.push(format!("the base image has to have {}", names.join(", "))),
-    }
-    Ok(tree)
 }
 
 fn base_image(dir: &Path, machine: Machine) -> Result<(LayoutReader, Image), PackageError> {

@@ -12,6 +12,7 @@ mod dpkg;
 mod elf;
 mod error;
 mod image;
+mod layers;
 mod layout;
 mod registry;
 mod sbom;
