@@ -10,7 +10,7 @@ use crate::{
     weights::{self, WeightPlaces},
 };
 use std::{collections::BTreeMap, fmt, sync::Arc};
-use zml_format::{Artifact, BufferKind, Entry, Manifest, Profile, Tensor};
+use zml_format::{Artifact, BufferKind, Entry, Manifest, Profile, Tensor, WeightSource};
 
 /// Cheap to clone: clones share everything.
 #[derive(Clone)]
@@ -43,8 +43,6 @@ impl Model {
         let tally = Tally::default();
         let sizes: Vec<u64> = manifest.weights.iter().map(|w| w.tensor.bytes()).collect();
         let weights = memory.pack(&sizes, "weights", &tally)?;
-        weights::upload(artifact, places, &**driver, &weights)?;
-
         let used = profile.programs.iter().flat_map(|p| &p.buffers).filter_map(|b| match b.kind {
             BufferKind::Constant(blob) => Some((blob, Region::EMPTY)),
             _ => None,
@@ -52,11 +50,27 @@ impl Model {
         let mut constants: BTreeMap<usize, Region> = used.collect();
         let sizes: Vec<u64> = constants.keys().map(|b| manifest.blobs[*b].bytes).collect();
         let regions = memory.pack(&sizes, "constants", &tally)?;
-        for ((blob, at), region) in constants.iter_mut().zip(regions) {
-            driver.upload(region, artifact.blob(*blob))?;
-            *at = region;
-        }
-        let kernels = driver.load(profile, artifact)?;
+        constants.values_mut().zip(regions).for_each(|(at, region)| *at = region);
+
+        let upload = || {
+            weights::upload(artifact, places, &**driver, &weights)?;
+            constants.iter().try_for_each(|(blob, at)| driver.upload(*at, artifact.blob(*blob)))
+        };
+        let outside = manifest.weights.iter().any(|w| matches!(w.source, WeightSource::External { .. }));
+        let kernels = if outside {
+            // Reading files takes as long as compiling kernels, or longer.
+            let (uploaded, kernels) = std::thread::scope(|s| {
+                let kernels = s.spawn(|| driver.load(profile, artifact));
+                (upload(), kernels.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            });
+            if let (Err(_), Ok(kernels)) = (&uploaded, &kernels) {
+                driver.unload(*kernels);
+            }
+            uploaded.and(kernels)?
+        } else {
+            upload()?;
+            driver.load(profile, artifact)?
+        };
         let ids = manifest.entries.iter().map(Entry::id).collect();
         Ok(Model(Arc::new(Loaded {
             device: device.clone(),
