@@ -55,6 +55,7 @@ fn allowed(function: Function) -> [f64; 2] {
     match function {
         Function::Rem | Function::Round => [0.0, 0.0],
         Function::Exp | Function::Exp2 | Function::Log | Function::Erf => [1.0, 1.3],
+        Function::Tanh | Function::Logistic => [2.5, 2.5],
         Function::Erfc => [4.5, 5.0],
         Function::Tan => [3.5, 4.0],
         Function::Sin | Function::Cos => [1.7, 2.5],

@@ -39,6 +39,9 @@ macro_rules! host {
             fn div(&self, a: $float, b: $float) -> $float {
                 a / b
             }
+            fn div_inside(&self, a: $float, b: $float) -> $float {
+                a / b
+            }
             fn fma(&self, a: $float, b: $float, c: $float) -> $float {
                 if self.fused { a.mul_add(b, c) } else { a * b + c }
             }

@@ -56,6 +56,13 @@ impl<'c, R: Format> Machine for Ir<'c, R> {
     fn div(&self, a: V<'c>, b: V<'c>) -> V<'c> {
         self.b.same("arith.divf", &[a, b])
     }
+    fn div_inside(&self, a: V<'c>, b: V<'c>) -> V<'c> {
+        if R::WIDTH != 32 {
+            return self.div(a, b);
+        }
+        let flags = self.b.attr("#arith.fastmath<afn>");
+        self.b.op1("arith.divf", &[a, b], a.r#type(), &[("fastmath", flags)])
+    }
     fn fma(&self, a: V<'c>, b: V<'c>, c: V<'c>) -> V<'c> {
         self.b.same("math.fma", &[a, b, c])
     }

@@ -58,7 +58,7 @@ pub fn log1p<M: Machine>(m: &M, x: M::F) -> M::F {
     let digits = M::Real::MANTISSA + 1;
     let large = m.ilt(m.n(digits), k);
     let within = m.isel(large, m.n(digits), m.isel(m.ilt(k, m.n(-digits)), m.n(-digits), k));
-    let s = m.power_of_two(m.isub(m.n(0), within));
+    let s = m.power_of_two(m.isub(m.n(0), within), 0);
     let f = m.sel(large, m.sub(m.float(one), m.c(1.0)), m.fma(x, s, m.sub(s, m.c(1.0))));
     let k = m.to_float(k);
     let y = m.fma(k, m.f(M::Real::EXP.ln2_hi), m.add(f, m.fma(k, m.f(M::Real::EXP.ln2_lo), M::Real::log_tail(m, f))));

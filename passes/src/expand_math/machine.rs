@@ -27,6 +27,8 @@ pub trait Machine: Sized {
     fn sub(&self, a: Self::F, b: Self::F) -> Self::F;
     fn mul(&self, a: Self::F, b: Self::F) -> Self::F;
     fn div(&self, a: Self::F, b: Self::F) -> Self::F;
+    /// a / b for b within 2^-126 and 2^126: in f32 2.5 ulp are enough, as Vulkan has it.
+    fn div_inside(&self, a: Self::F, b: Self::F) -> Self::F;
     /// a b + c
     fn fma(&self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
     fn neg(&self, a: Self::F) -> Self::F;
@@ -106,13 +108,28 @@ pub trait Machine: Sized {
     fn head(&self, a: Self::F) -> Self::F {
         self.float(self.and(self.bits(a), self.n(-1 << Self::Real::HALF)))
     }
-    /// 2^n for a normal result.
-    fn power_of_two(&self, n: Self::I) -> Self::F {
-        self.float(self.shl(self.iadd(n, self.n(Self::Real::BIAS)), self.n(Self::Real::MANTISSA)))
+    /// The integer nearest to x times `factor`, small beside 2^MANTISSA, and an integer with the same low bits: what a sum
+    /// with 1.5 2^MANTISSA leaves of the fraction. Conversions and roundings are slow instructions on most devices.
+    fn nearest_product(&self, x: Self::F, factor: f64) -> (Self::F, Self::I) {
+        let magic = self.c(rounding::<Self::Real>());
+        let sum = if factor == 1.0 { self.add(x, magic) } else { self.fma(x, self.c(factor), magic) };
+        (self.sub(sum, magic), self.bits(sum))
     }
-    /// a 2^n for |n| up to twice the largest exponent: rounds once if the result is denormal, overflows to infinity.
-    fn scale(&self, a: Self::F, n: Self::I) -> Self::F {
-        let half = self.sar(n, self.n(1));
-        self.mul(self.mul(a, self.power_of_two(half)), self.power_of_two(self.isub(n, half)))
+    /// 2^(n + by) for a normal result; of n the low bits count.
+    fn power_of_two(&self, n: Self::I, by: i64) -> Self::F {
+        let exponent = self.shl(n, self.n(Self::Real::MANTISSA));
+        self.float(self.iadd(exponent, self.n((Self::Real::BIAS + by) << Self::Real::MANTISSA)))
     }
+    /// a 2^(n + by) for an integer n, |n + by| up to twice the largest exponent: rounds once if the result is denormal,
+    /// overflows to infinity.
+    fn scale(&self, a: Self::F, n: Self::F, by: i64) -> Self::F {
+        let (half, half_bits) = self.nearest_product(n, 0.5);
+        let rest = self.bits(self.add(self.sub(n, half), self.c(rounding::<Self::Real>())));
+        self.mul(self.mul(a, self.power_of_two(half_bits, 0)), self.power_of_two(rest, by))
+    }
+}
+
+/// Added to a small number, it leaves an integer's bits in the lowest bits of the mantissa.
+fn rounding<R: Format>() -> f64 {
+    1.5 * 2f64.powi(R::MANTISSA as i32)
 }

@@ -48,7 +48,7 @@ macro_rules! functions {
         pub enum Function { $($variant),* }
         impl Function {
             pub const ALL: &[Function] = &[$(Function::$variant),*];
-            /// `math.exp`
+            /// `math.exp`; the logistic function has no op of its own.
             pub fn op(self) -> &'static str {
                 match self { $(Function::$variant => $op),* }
             }
@@ -80,6 +80,7 @@ functions! {
     Exp "math.exp" exp::exp, (x);
     Exp2 "math.exp2" exp::exp2, (x);
     Expm1 "math.expm1" exp::expm1, (x);
+    Logistic "logistic" exp::logistic, (x);
     Log "math.log" log::log, (x);
     Log10 "math.log10" log::log10, (x);
     Log1p "math.log1p" log::log1p, (x);
@@ -109,6 +110,7 @@ impl Pass for ExpandMath {
         "math functions to arithmetic, the same on all targets"
     }
     fn run<'c>(&self, context: &'c Context, module: &mut Module<'c>, _env: Env) -> Result<(), PassError> {
+        gpu_modules(module).into_iter().flat_map(walk).for_each(|op| logistic(context, op));
         gpu_modules(module).into_iter().flat_map(walk).try_for_each(|op| expand(context, op))
     }
     fn verify<'c>(&self, _context: &'c Context, module: &Module<'c>, _env: Env) -> Result<(), PassError> {
@@ -120,6 +122,38 @@ impl Pass for ExpandMath {
             }
         }
         Ok(())
+    }
+}
+
+/// 1 / (1 + e^x), however it is written, is the logistic function of -x. What nothing else needs is removed.
+fn logistic<'c>(context: &'c Context, op: O<'c>) {
+    let is_one = |v: V<'c>| {
+        let value = def(v).filter(|op| name(*op) == "arith.constant").and_then(|op| attr(op, "value"));
+        value.is_some_and(|a| a.to_string().trim_start_matches("dense<").starts_with("1.000000e+00"))
+    };
+    let made_by = |v: V<'c>, op: &str| def(v).filter(|d| name(*d) == op);
+    if name(op) != "arith.divf" || !is_one(operand(op, 0)) || is_half(elem(result(op, 0).r#type())) {
+        return;
+    }
+    let Some(sum) = made_by(operand(op, 1), "arith.addf") else { return };
+    let exponential = [0, 1]
+        .into_iter()
+        .find_map(|i| is_one(operand(sum, 1 - i)).then(|| made_by(operand(sum, i), "math.exp")).flatten());
+    let Some(exponential) = exponential else { return };
+    let b = B::before(context, op);
+    let x = operand(exponential, 0);
+    let x = made_by(x, "arith.negf").map_or_else(|| b.same("arith.negf", &[x]), |negation| operand(negation, 0));
+    let lanes = vector_len(x.r#type());
+    let y = match bits(elem(x.r#type())) {
+        32 => exp::logistic(&Ir::<f32>::new(b, lanes), x),
+        _ => exp::logistic(&Ir::<f64>::new(b, lanes), x),
+    };
+    replace_uses(result(op, 0), y);
+    erase(op);
+    for unused in [sum, exponential] {
+        if uses(result(unused, 0)).is_empty() {
+            erase(unused);
+        }
     }
 }
 

@@ -30,7 +30,7 @@ pub fn pow<M: Machine>(m: &M, x: M::F, y: M::F) -> M::F {
     let (over, under) = (m.le(m.c(limits.over), p), m.lt(p, m.c(limits.under)));
     let n = m.roundeven(m.sel(m.either(over, under), zero, p));
     let r = m.add(m.sub(p_hi, n), p_lo);
-    let size = m.scale(two_to(m, m.sel(m.either(over, under), zero, r)), m.to_int(n));
+    let size = m.scale(two_to(m, m.sel(m.either(over, under), zero, r)), n, 0);
     let size = m.sel(over, infinity, m.sel(under, zero, size));
     // 0 and infinity, raised or lowered.
     let falling = m.lt(y, zero);

@@ -51,6 +51,7 @@ pub fn truth(function: Function, x: &[f64]) -> f64 {
         Function::Exp => x[0].exp(),
         Function::Exp2 => x[0].exp2(),
         Function::Expm1 => x[0].exp_m1(),
+        Function::Logistic => 1.0 / (1.0 + (-x[0]).exp()),
         Function::Log => x[0].ln(),
         Function::Log10 => x[0].log10(),
         Function::Log1p => x[0].ln_1p(),
