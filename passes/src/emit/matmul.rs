@@ -2,7 +2,7 @@
 //! workgroup memory, step by step along k, and each thread keeps its share of the result in registers.
 //!
 //! `tensor<64x64xf32>` = 64x96 times 96x64 with tiles 32x32 and 16 along k: 4 workgroups of 16x16 threads, thread (y, x)
-//! owns rows y, y+16 and columns x, x+16 of its tile. 6 steps: all threads load 32x16 elements of each input, in
+//! owns rows y, y+16 and columns x, x+16 of its tile (in larger tiles, fours of neighbours in their place). 6 steps: all threads load 32x16 elements of each input, in
 //! vectors along whichever dimension lies together in memory, store them k by k, meet, and multiply 16 times 2x2. Then
 //! each thread hands its 4 elements to the engine as the contraction's value and writes what hangs on them.
 //!
@@ -17,12 +17,15 @@ use super::{
     mma,
     nest::Nest,
     output::{Item, items, write},
-    tile::{Side, loops},
+    tile::{Side, loops, result_run},
 };
 use crate::{ir::*, pass::PassError, spec::DeviceSpec};
 
-/// Elements between the rows of a tile in workgroup memory beyond its width: keeps stores along k off one bank.
-const PAD: i64 = 1;
+/// Elements between the rows of a tile in workgroup memory beyond its width: keeps stores along k off one bank, and rows
+/// aligned to vectors.
+const PAD: i64 = 4;
+/// Neighbours of a tile that a thread owns together: a vector of workgroup memory.
+const TOGETHER: i64 = 4;
 /// Ops of one thread for what hangs on its elements.
 const MOST_OPS: i64 = 1024;
 
@@ -35,6 +38,15 @@ struct Tile {
 impl Tile {
     fn size(self) -> i64 {
         self.threads * self.each
+    }
+    /// Neighbours that a thread owns together.
+    fn together(self) -> i64 {
+        if self.each % TOGETHER == 0 { TOGETHER } else { 1 }
+    }
+    /// Place of the first of a thread's neighbours number `group`.
+    fn place<'c>(self, em: &mut Em<'c>, thread: Ix, group: i64) -> Ix {
+        let own = em.ix.scale(thread, self.together());
+        em.ix.add_constant(own, group * self.threads * self.together())
     }
 }
 #[derive(Debug, PartialEq)]
@@ -149,12 +161,13 @@ impl<'c> Work<'_, 'c> {
     /// The thread's factors at one k.
     fn fragment(&self, em: &mut Em<'c>, b: &B<'c>, side: usize, tile: Tile, k: Ix) -> Lanes<'c> {
         let row = em.ix.scale(k, tile.size() + PAD);
-        let row = em.ix.add(row, self.thread[side]);
-        (0..tile.each)
-            .map(|i| {
-                let at = em.ix.add_constant(row, i * tile.threads);
-                let at = em.ssa(b, at);
-                b.op1("memref.load", &[self.frame.shared[side], at], self.c.factor_type(), &[])
+        let lane = em.ix.lane(tile.together());
+        (0..tile.each / tile.together())
+            .flat_map(|group| {
+                let at = tile.place(em, self.thread[side], group);
+                let at = em.ix.add(row, at);
+                let at = em.ix.add(at, lane);
+                em.load(b, self.frame.shared[side], at)
             })
             .collect()
     }
@@ -216,22 +229,29 @@ impl<'c> Work<'_, 'c> {
     fn finish(&self, em: &mut Em<'c>, b: &B<'c>, d: &Dispatch<'c>, items: &[&Item<'c>], accumulators: &[V<'c>]) {
         let result = result(self.c.nest.op, 0);
         let shape = shape(result.r#type());
-        let place = |em: &mut Em<'c>, side: usize, tile: Tile, i: i64| {
-            let start = em.ix.scale(self.tiles[side], tile.size());
-            let at = em.ix.add(start, self.thread[side]);
-            em.ix.add_constant(at, i * tile.threads)
-        };
         let columns = self.plan.n.each;
-        for (i, x) in accumulators.iter().enumerate() {
-            let m = place(em, 0, self.plan.m, i as i64 / columns);
-            let n = place(em, 1, self.plan.n, i as i64 % columns);
+        // Neighbours of the result where they are neighbours of the tile too, else one by one.
+        let together = self.plan.n.together();
+        let run = if result_run(self.c, together) == together { together } else { 1 };
+        for (i, lanes) in accumulators.chunks(run as usize).enumerate() {
+            let i = i as i64 * run;
+            let place = |em: &mut Em<'c>, side: usize, tile: Tile, i: i64| {
+                let start = em.ix.scale(self.tiles[side], tile.size());
+                let at = tile.place(em, self.thread[side], i / tile.together());
+                let at = em.ix.add_constant(at, i % tile.together());
+                em.ix.add(start, at)
+            };
+            let m = place(em, 0, self.plan.m, i / columns);
+            let first = place(em, 1, self.plan.n, i % columns);
             em.if_below(b, m, self.sides[0].extent, |em, b| {
-                em.if_below(b, n, self.sides[1].extent, |em, b| {
+                em.if_below(b, first, self.sides[1].extent, |em, b| {
+                    let lane = em.ix.lane(run);
+                    let n = em.ix.add(first, lane);
                     let groups = [(&self.c.batch[..], self.batch), (&self.c.m, m), (&self.c.n, n)];
                     let loops = loops(em, self.c, &groups);
                     let index = self.c.nest.out_index(em, 0, &loops);
                     let at = em.ix.linear(&index, &shape);
-                    em.heroes.insert(key(result), (index, vec![*x]));
+                    em.heroes.insert(key(result), (index, lanes.to_vec()));
                     write(em, b, d, self.frame, items, at);
                 });
             });

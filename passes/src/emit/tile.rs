@@ -88,6 +88,16 @@ pub fn loops<'c>(em: &mut Em<'c>, c: &Contraction<'c>, groups: &[(&[usize], Ix)]
     loops
 }
 
+/// The most neighbours of the result, at most `most` and a power of two, that runs along n can be cut into; 1 if the
+/// result's neighbours do not lie along n.
+pub fn result_run(c: &Contraction, most: i64) -> i64 {
+    let extents = shape(result(c.nest.op, 0).r#type());
+    let last = (0..extents.len()).rev().find(|d| extents[*d] > 1);
+    let innermost = c.n.iter().find(|l| last.is_some() && c.nest.output_dim(0, **l) == last);
+    let fits = |run: &i64| innermost.is_some_and(|l| c.nest.bounds[*l] % run == 0);
+    [8, 4, 2].into_iter().filter(|run| *run <= most).find(fits).unwrap_or(1)
+}
+
 /// `e` where it is below `extent`, else the last index; lanes go together.
 fn keep_inside<'c>(em: &mut Em<'c>, b: &B<'c>, e: Ix, extent: i64, lanes: i64) -> Ix {
     if em.ix.range(e).1 < extent {

@@ -8,11 +8,13 @@ use std::{
 };
 use zmlc_passes::{
     context,
+    emit::Emit,
     expand_math::ExpandMath,
     kernel_abi::KernelAbi,
     pass::{self, Env, Pass, PassError},
     spec::DeviceSpec,
     target::{Binary, Target},
+    widen_predicates::WidenPredicates,
 };
 use zmlc_target_cuda::Cuda;
 
@@ -33,10 +35,15 @@ fn fixtures() -> Vec<(String, String)> {
     assert!(all.len() > 5);
     all
 }
+/// Contractions, before they are emitted.
+fn fragments() -> String {
+    std::fs::read_to_string(root().join("fixtures/emit/fragments.mlir")).unwrap()
+}
 fn build(text: &str, spec: &DeviceSpec) -> Result<Vec<Binary>, PassError> {
     let c = context::context();
     let mut module = context::parse(&c, text)?;
-    let mut passes: Vec<&dyn Pass> = vec![&ExpandMath, &KernelAbi];
+    // Kernels are as emit leaves them, or dispatches.
+    let mut passes: Vec<&dyn Pass> = vec![&Emit, &WidenPredicates, &ExpandMath, &KernelAbi];
     passes.extend(Cuda.passes());
     pass::run(&c, &mut module, &passes, Env { spec: Some(spec) }, pass::Run::default())?;
     // What was printed resumes to the same bytes.
@@ -58,6 +65,25 @@ fn profiles_are_valid_and_the_defaults_among_them() {
     let names: Vec<_> = Cuda.specs().into_iter().map(|s| s.name).collect();
     assert_eq!(names, ["sm_90a", "sm_80", "generic"]);
     assert!(Cuda.defaults().iter().all(|d| names.contains(&d.to_string())));
+}
+
+#[test]
+fn contractions_by_matrix_instructions() {
+    let text = fragments();
+    for (name, halves, bytes) in [
+        ("generic", "mma.sync.aligned.m16n8k16.row.col.f32.bf16", "mma.sync.aligned.m16n8k32.row.col.s32.s8"),
+        ("sm_80", "mma.sync.aligned.m16n8k16.row.col.f32.bf16", "mma.sync.aligned.m16n8k32.row.col.s32.s8"),
+        ("sm_90a", "wgmma.mma_async", ".s32.s8"),
+    ] {
+        let spec = spec(name);
+        let binaries = build(&text, &spec).unwrap();
+        let ptx = Cuda.disassemble(&binaries[0].bytes, &spec).unwrap();
+        for word in [halves, bytes, "cp.async.cg.shared.global"] {
+            assert!(ptx.contains(word), "{name}: {word}");
+        }
+        assert!(binaries.iter().all(|b| b.shared_bytes <= spec.large_shared_bytes));
+        assert!(binaries[0].shared_bytes > spec.shared_bytes, "{name}: stages beyond what needs no asking");
+    }
 }
 
 #[test]
@@ -106,7 +132,7 @@ fn ptxas_takes_every_kernel() {
     for (profile, chips) in
         [("sm_90a", vec!["sm_90a"]), ("sm_80", vec!["sm_80"]), ("generic", vec!["sm_80", "sm_89", "sm_90", "sm_120"])]
     {
-        for (name, text) in fixtures() {
+        for (name, text) in fixtures().into_iter().chain([("fragments".to_string(), fragments())]) {
             let file = folder.join(format!("{name}.{profile}.ptx"));
             std::fs::write(&file, ptx(&text, &spec(profile))).unwrap();
             for chip in &chips {

@@ -9,6 +9,7 @@ mod disassemble;
 mod inspect;
 mod link;
 mod lower;
+mod matrix;
 
 pub use lower::LowerToRocdl;
 

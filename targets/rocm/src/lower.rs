@@ -3,7 +3,8 @@
 //! Buffers move to the global address space first (workgroup memory is in its own already), so that no load or store is
 //! a flat one, which would have to find out at run time which memory it means.
 //!
-//! Options of the profile: `chip` ("gfx942"), `features` (of LLVM, beside those of the chip).
+//! Options of the profile: `chip` ("gfx942"), `features` (of LLVM, beside those of the chip), and where it has matrices
+//! `matrix` ([`crate::matrix`]).
 //!
 //! Invariants, checked by `verify`: nothing but llvm and rocdl ops in a `gpu.module`; every pointer argument of a kernel
 //! is in address space 1.
@@ -32,6 +33,7 @@ impl Pass for LowerToRocdl {
     fn run<'c>(&self, context: &'c Context, module: &mut Module<'c>, env: Env) -> Result<(), PassError> {
         let spec = env.spec();
         let chip = chip(spec)?;
+        crate::matrix::lower(context, module, spec)?;
         llvm::prepare_kernels(context, module, spec.subgroup);
         for g in llvm::gpu_modules(module) {
             ops(block(g, 0)).into_iter().filter(|f| name(*f) == "gpu.func").for_each(|f| buffers_to_global(context, f));
@@ -40,7 +42,9 @@ impl Pass for LowerToRocdl {
             "builtin.module(gpu.module(canonicalize,cse,convert-scf-to-cf,convert-gpu-to-rocdl{{chipset={chip} runtime=HIP \
              use-bare-ptr-memref-call-conv=1}},reconcile-unrealized-casts,canonicalize))"
         );
-        run_pipeline(context, module, &pipeline)
+        run_pipeline(context, module, &pipeline)?;
+        workgroup_memory(context, module);
+        Ok(())
     }
     fn verify<'c>(&self, _context: &'c Context, module: &Module<'c>, _env: Env) -> Result<(), PassError> {
         llvm::only_dialects(module, &["llvm", "rocdl"])?;
@@ -50,6 +54,17 @@ impl Pass for LowerToRocdl {
             }
         }
         Ok(())
+    }
+}
+
+/// Arrays in workgroup memory begin where their widest accesses may.
+fn workgroup_memory<'c>(context: &'c Context, module: &Module<'c>) {
+    for g in llvm::gpu_modules(module) {
+        for array in ops(block(g, 0)) {
+            if name(array) == "llvm.mlir.global" && int_attr(array, "addr_space") == Some(3) {
+                set_attr(array, "alignment", B::before(context, array).i64_attr(16));
+            }
+        }
     }
 }
 

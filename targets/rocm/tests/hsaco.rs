@@ -6,11 +6,13 @@ use std::{
 };
 use zmlc_passes::{
     context,
+    emit::Emit,
     expand_math::ExpandMath,
     kernel_abi::KernelAbi,
     pass::{self, Env, Pass, PassError},
     spec::DeviceSpec,
     target::{Binary, Target},
+    widen_predicates::WidenPredicates,
 };
 use zmlc_target_rocm::{Rocm, code_object::CodeObject};
 
@@ -51,7 +53,8 @@ fn binaries(name: &str, chip: &str) -> &'static [Binary] {
 fn build(text: &str, spec: &DeviceSpec) -> Result<Vec<Binary>, PassError> {
     let c = context::context();
     let mut module = context::parse(&c, text)?;
-    let mut passes: Vec<&dyn Pass> = vec![&ExpandMath, &KernelAbi];
+    // Kernels are as emit leaves them, or dispatches.
+    let mut passes: Vec<&dyn Pass> = vec![&Emit, &WidenPredicates, &ExpandMath, &KernelAbi];
     passes.extend(Rocm.passes());
     pass::run(&c, &mut module, &passes, Env { spec: Some(spec) }, pass::Run::default())?;
     // What is printed resumes, and another context makes the same bytes of it.
@@ -73,6 +76,25 @@ fn profiles_are_valid_and_the_defaults_among_them() {
     let names: Vec<_> = Rocm.specs().into_iter().map(|s| s.name).collect();
     assert_eq!(names, MACHINES.iter().map(|m| m.0).collect::<Vec<_>>());
     assert!(Rocm.defaults().iter().all(|d| names.contains(&d.to_string())));
+}
+
+#[test]
+fn contractions_by_matrix_instructions() {
+    let text = include_str!("../../../fixtures/emit/fragments.mlir");
+    for (chip, halves, bytes) in [
+        ("gfx942", "v_mfma_f32_16x16x16_bf16", "v_mfma_i32_16x16x32_i8"),
+        ("gfx90a", "v_mfma_f32_16x16x16bf16_1k", ""),
+        ("gfx1100", "v_wmma_f32_16x16x16_bf16", "v_wmma_i32_16x16x16_iu8"),
+        ("gfx1201", "v_wmma_f32_16x16x16_bf16", "v_wmma_i32_16x16x16_iu8"),
+    ] {
+        let spec = spec(chip);
+        let binaries = build(text, &spec).unwrap();
+        let assembly = Rocm.disassemble(&binaries[0].bytes, &spec).unwrap();
+        for word in [halves, bytes] {
+            assert!(assembly.contains(word), "{chip}: {word}");
+        }
+        assert!(!assembly.contains("scratch_"), "{chip}: registers do not suffice");
+    }
 }
 
 #[test]

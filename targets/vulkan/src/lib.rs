@@ -37,7 +37,7 @@ impl Target for Vulkan {
         SPECS.iter().map(|text| DeviceSpec::parse(text).expect("a test reads every profile")).collect()
     }
     fn defaults(&self) -> &'static [&'static str] {
-        &["vulkan1.3"]
+        &["vulkan1.3-nvidia", "vulkan1.3"]
     }
     fn passes(&self) -> Vec<&'static dyn Pass> {
         vec![&SpirvValues, &LowerToSpirv]

@@ -18,7 +18,7 @@ use super::{
     kernel::{Dispatch, Frame, Launch, kernel},
     loops::too_large,
     output::{Item, items, write},
-    tile::{Side, loops},
+    tile::{Side, loops, result_run},
 };
 use crate::{ir::*, pass::PassError, spec::DeviceSpec};
 use plan::EDGE;
@@ -363,13 +363,8 @@ impl<'c> Work<'_, 'c> {
 
     /// Elements that a thread writes together: neighbours of the result along n.
     fn run(&self, d: &Dispatch<'c>) -> i64 {
-        let result = result(self.c.nest.op, 0);
-        let extents = shape(result.r#type());
-        let last = (0..extents.len()).rev().find(|d| extents[*d] > 1);
-        let innermost = self.c.n.iter().find(|l| last.is_some() && self.c.nest.output_dim(0, **l) == last);
         let widest = d.results.iter().map(|r| elem_bytes(r.r#type())).max().unwrap_or(4);
-        let fits = |run: &i64| innermost.is_some_and(|l| self.c.nest.bounds[*l] % run == 0);
-        [8, 4, 2].into_iter().filter(|run| run * widest <= 16).find(fits).unwrap_or(1)
+        result_run(self.c, 16 / widest)
     }
     /// Hands the sums to the engine, piece by piece, and writes what hangs on them.
     fn finish(&self, em: &mut Em<'c>, b: &B<'c>, d: &Dispatch<'c>, items: &[&Item<'c>], sums: &[V<'c>]) {
