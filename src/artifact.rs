@@ -46,6 +46,7 @@ pub fn collect(module: &Module, binaries: &[Binary], selected: &Selected) -> Res
             buffers: info.buffers.clone(),
             scalar_bytes: info.scalar_bytes,
             label: info.label.clone(),
+            overlaps: info.overlaps,
         });
     }
     if infos.len() != binaries.len() {

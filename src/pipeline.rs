@@ -25,6 +25,7 @@ use zmlc_passes::{
     spec::Abi,
     split::Split,
     target::Binary,
+    unroll::Unroll,
     widen_predicates::WidenPredicates,
 };
 
@@ -41,7 +42,7 @@ pub const SERIALIZE: &str = "serialize";
 
 /// For all devices alike.
 pub fn common() -> Vec<&'static dyn Pass> {
-    vec![&ExpandSpecial, &Simplify, &CountLoops]
+    vec![&ExpandSpecial, &Simplify, &Unroll, &CountLoops]
 }
 /// Once for each device profile.
 pub fn device(selected: &Selected, fusion: Fusion) -> Vec<&'static dyn Pass> {

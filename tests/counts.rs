@@ -85,3 +85,24 @@ fn the_cache_is_updated_in_place() {
         assert_eq!(homes, donated, "{target}: each cache result lives in its argument");
     }
 }
+
+/// A decode step of Llama-3.2-1B, layers written out or as a scan over stacked weights: five launches a layer and one for
+/// the head, few kernels, no copy of the cache, and nothing that the host decides, so one graph launch or submit.
+#[test]
+fn a_llama_step_is_few_launches() {
+    for program in ["decode", "decode_scan"] {
+        for target in ["cuda:sm_90a", "vulkan:vulkan1.3-nvidia"] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let file = fixture(&format!("llama1b/{program}.mlirbc"));
+            zmlc_ok(folder.path(), &["init", file.to_str().expect("UTF-8"), "-o", "model", "--name", "m"]);
+            let artifact = build(folder.path(), &folder.path().join("model/model.toml"), target, &[]);
+            let profile = &artifact.manifest.profiles[0];
+            let steps = &profile.programs[0].steps;
+            let launches = steps.iter().filter(|s| matches!(s, Step::Dispatch(_))).count();
+            let others = steps.iter().filter(|s| !matches!(s, Step::Dispatch(_) | Step::Barrier)).count();
+            assert_eq!(others, 0, "{program} {target}: copies or decisions of the host");
+            assert!(launches <= 100, "{program} {target}: {launches} launches");
+            assert!(profile.kernels.len() <= 20, "{program} {target}: {} kernels", profile.kernels.len());
+        }
+    }
+}

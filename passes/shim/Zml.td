@@ -155,6 +155,18 @@ def Zml_AsyncWaitOp : Zml_Op<"async_wait"> {
   let assemblyFormat = "`pending` `=` $pending attr-dict";
 }
 
+//===--------------------------- kernels --------------------------===//
+
+def Zml_AwaitOp : Zml_Op<"await"> {
+  let summary = "what earlier dispatches write is there from here on, and later kernels may start";
+  let description = [{
+    Only in kernels of profiles with `overlap`, once on every path of a thread that touches a buffer, at the top level of
+    the kernel or under conditions that the whole workgroup agrees on. Before it a kernel reads nothing but buffers that
+    no dispatch writes (`zml.constant`).
+  }];
+  let assemblyFormat = "attr-dict";
+}
+
 //===--------------------------- level 2: the host program --------------------------===//
 
 def Zml_Buffer : TypeDef<Zml_Dialect, "Buffer"> {

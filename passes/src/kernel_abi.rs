@@ -5,7 +5,8 @@
 //! conversion to the llvm dialect hands these to LLVM, which is what makes 16-byte loads through the read-only cache.
 //! `zml.grid` becomes `known_grid_size` too: with bounds on block ids LLVM computes most indices in 32 bits.
 //! The pass ends by recording the kernels for the host ([`kernels::record`]).
-//! `noalias` holds because plan gives a result that shares memory with an argument one binding for both.
+//! `noalias` holds because plan gives a result that shares memory with an argument one binding for both. A kernel that
+//! may start before earlier ones have ended (`zml.overlaps`) has neither on a buffer that others write.
 //!
 //! Invariants, checked by `verify`:
 //! 1. a kernel's arguments are flat memrefs with `zml.access`, each with the attributes above, then scalars, `i32` or `index`
@@ -90,7 +91,17 @@ fn access(given: Option<Attribute>) -> Option<String> {
 
 fn buffer<'c>(b: &B<'c>, kernel: O<'c>, given: Option<Attribute<'c>>) -> Result<Attribute<'c>, PassError> {
     let access = access(given).ok_or_else(|| bug(kernel, "a buffer has no zml.access"))?;
-    let mut all = vec![("llvm.align", b.i64_attr(ALIGN)), ("llvm.noalias", b.unit()), ("zml.access", b.str(&access))];
+    let mut all = vec![("llvm.align", b.i64_attr(ALIGN)), ("zml.access", b.str(&access))];
+    let constant = given.is_some_and(|g| dict_get(g, "zml.constant").is_some());
+    if constant {
+        all.push(("zml.constant", b.unit()));
+    }
+    // In a kernel that starts early, what is only read may still be written by another.
+    let written_by_others = has_attr(kernel, "zml.overlaps") && !constant;
+    if written_by_others {
+        return Ok(b.dict(&all));
+    }
+    all.insert(1, ("llvm.noalias", b.unit()));
     match access.as_str() {
         "read" => all.insert(2, ("llvm.readonly", b.unit())),
         "write" | "read_write" => {}
@@ -121,7 +132,9 @@ fn check(kernel: O, spec: &DeviceSpec) -> Result<(), PassError> {
         }
         let has = |key| given.is_some_and(|g| dict_get(g, key).is_some());
         let read_only = access(given).as_deref() == Some("read");
-        if !has("zml.access") || !has("llvm.noalias") || !has("llvm.align") || has("llvm.readonly") != read_only {
+        let own = !has_attr(kernel, "zml.overlaps") || has("zml.constant");
+        let marked = has("llvm.noalias") == own && has("llvm.readonly") == (read_only && own);
+        if !has("zml.access") || !has("llvm.align") || !marked {
             return Err(bug(kernel, &format!("buffer {i} lacks what kernel-abi puts on it")));
         }
     }

@@ -15,6 +15,8 @@ pub struct KernelInfo {
     pub buffers: Vec<Access>,
     pub scalar_bytes: u32,
     pub label: String,
+    /// It waits for earlier kernels itself, so it may start before they have ended.
+    pub overlaps: bool,
 }
 
 /// Reads the arguments and attributes of every `gpu.func` and writes them down. Buffers come before scalars.
@@ -41,13 +43,17 @@ pub fn record(b: &B, module: &Module) -> Result<(), PassError> {
                     scalars += 4;
                 }
             }
-            let d = b.dict(&[
+            let mut fields = vec![
                 ("name", b.str(symbol)),
                 ("block", b.i32s(&size)),
                 ("access", b.array(&access)),
                 ("scalar_bytes", b.i64_attr(scalars)),
                 ("label", b.str(str_attr(f, "zml.label").unwrap_or(symbol))),
-            ]);
+            ];
+            if read::has_attr(f, "zml.overlaps") {
+                fields.push(("overlaps", b.unit()));
+            }
+            let d = b.dict(&fields);
             list.push(d);
         }
     }
@@ -75,5 +81,6 @@ fn info(a: Attribute) -> Option<KernelInfo> {
         buffers: array(dict_get(a, "access")?).into_iter().map(access).collect::<Option<_>>()?,
         scalar_bytes: read::int(dict_get(a, "scalar_bytes")?)? as u32,
         label: read::string(dict_get(a, "label")?)?,
+        overlaps: dict_get(a, "overlaps").is_some(),
     })
 }

@@ -104,6 +104,16 @@ pub fn gpu_modules<'c>(module: &Module<'c>) -> Vec<O<'c>> {
     ops(body(module)).into_iter().filter(|op| name(*op) == "gpu.module").collect()
 }
 
+/// Workgroup memory begins at multiples of 16 bytes, as kernels that access it in vectors take for granted; conversions
+/// leave the alignment of one element.
+pub fn align_workgroup_memory<'c>(context: &'c Context, module: &Module<'c>) {
+    for op in gpu_modules(module).into_iter().flat_map(|g| ops(block(g, 0))) {
+        if name(op) == "llvm.mlir.global" && int_attr(op, "addr_space") == Some(3) {
+            set_attr(op, "alignment", B::before(context, op).i64_attr(16));
+        }
+    }
+}
+
 /// Refuses what a conversion left behind: every op in the gpu.modules must be of `dialects`.
 pub fn only_dialects(module: &Module, dialects: &[&str]) -> Result<(), PassError> {
     for g in gpu_modules(module) {

@@ -39,6 +39,9 @@ pub struct DeviceSpec {
     pub vector_bytes: u32,
     /// Workgroups or blocks that fill the device: what a kernel aims for.
     pub parallel_blocks: u32,
+    /// Kernels may start before earlier ones have ended, and wait for them themselves.
+    #[serde(default)]
+    pub overlap: bool,
     /// Element types in arithmetic: `f16`, `f64`, `i64`, `bf16`.
     pub arithmetic: BTreeSet<String>,
     /// Element types in buffers.

@@ -11,6 +11,10 @@ use melior::ir::{Attribute, Region, Type, attribute::IntegerAttribute};
 use mlir_sys::{mlirIdentifierStr, mlirOperationGetAttribute, mlirOperationGetNumAttributes};
 use std::collections::HashMap;
 
+/// Ops that positions are made of, whose value depends on name, operands and type alone.
+const INTEGER: [&str; 6] =
+    ["arith.index_cast", "arith.index_castui", "arith.maxsi", "arith.minsi", "arith.extsi", "arith.select"];
+
 #[derive(Clone, Copy)]
 pub enum Scalar<'c> {
     Value(V<'c>),
@@ -84,6 +88,11 @@ impl<'c> Em<'c> {
         loops: &[Ix],
         accumulators: Option<&[Lanes<'c>]>,
     ) -> Vec<Lanes<'c>> {
+        if accumulators.is_none()
+            && let Some(lanes) = self.gather(b, nest, loops)
+        {
+            return vec![lanes];
+        }
         let ins = self.body_inputs(b, nest, loops);
         let outs: Vec<Option<Lanes>> = (0..nest.outs.len())
             .map(|i| match accumulators {
@@ -113,6 +122,57 @@ impl<'c> Em<'c> {
             }
         }
         results
+    }
+    /// A body that only takes an element of a tensor, where the lanes of `loops` show in the position alone: all lanes
+    /// at once, so that neighbours are loaded as such.
+    fn gather(&mut self, b: &B<'c>, nest: &Nest<'c>, loops: &[Ix]) -> Option<Lanes<'c>> {
+        if loops.iter().all(|i| self.ix.lanes(*i) == 1) {
+            return None;
+        }
+        let all = ops(nest.body);
+        let (end, rest) = all.split_last()?;
+        let extract = def(operand(*end, 0)).filter(|op| end.operand_count() == 1 && name(*op) == "tensor.extract")?;
+        // Index arithmetic stays symbolic; nothing else may need a loop that has lanes.
+        let mut with_lanes: Vec<usize> = vec![];
+        for op in rest.iter().filter(|op| op_key(**op) != op_key(extract)) {
+            let own = name(*op) == "linalg.index"
+                && int_attr(*op, "dim").is_some_and(|d| self.ix.lanes(loops[d as usize]) > 1);
+            if own || operands(*op).iter().any(|v| with_lanes.contains(&key(*v))) {
+                let symbolic = match name(*op) {
+                    "linalg.index" | "arith.addi" | "arith.subi" => is_index(result(*op, 0).r#type()),
+                    "arith.muli" => operands(*op).iter().any(|v| constant_int(*v).is_some()),
+                    _ => false,
+                };
+                if !symbolic {
+                    return None;
+                }
+                with_lanes.extend(results(*op).into_iter().map(key));
+            }
+        }
+        let ins = self.body_inputs(b, nest, loops);
+        if ins.iter().flatten().any(|x| x.len() > 1) {
+            return None;
+        }
+        let mut map = Scalars::new();
+        for (i, x) in ins.iter().enumerate() {
+            if let Some(x) = x {
+                map.insert(key(arg(nest.body, i)), Scalar::Value(x[0]));
+            }
+        }
+        for op in rest.iter().filter(|op| op_key(**op) != op_key(extract)) {
+            self.rebuild(b, *op, &mut map, loops);
+        }
+        let tensor = operand(extract, 0);
+        let extents = shape(tensor.r#type());
+        let at: Vec<Ix> = operands(extract)[1..]
+            .iter()
+            .zip(extents)
+            .map(|(x, extent)| match self.get(b, &map, *x) {
+                Scalar::Index(e) if self.ix.lanes(e) > 1 => e,
+                x => self.in_bounds(b, x, extent),
+            })
+            .collect();
+        Some(self.eval(b, tensor, &at))
     }
     /// The body of `nest` at `loops`, lane after lane from lane `first` on, each continuing from the last one's
     /// accumulators.
@@ -144,18 +204,17 @@ impl<'c> Em<'c> {
         carried
     }
     pub fn body_inputs(&mut self, b: &B<'c>, nest: &Nest<'c>, loops: &[Ix]) -> Vec<Option<Lanes<'c>>> {
-        (0..nest.ins.len())
-            .map(|i| {
-                if !nest.reads_argument(i) {
-                    return None;
-                }
-                if !is_tensor(nest.ins[i].r#type()) {
-                    return Some(vec![self.outside(b, nest.ins[i])]);
-                }
-                let at = nest.in_index(self, i, loops);
-                Some(self.eval(b, nest.ins[i], &at))
-            })
-            .collect()
+        (0..nest.ins.len()).map(|i| self.body_input(b, nest, i, loops)).collect()
+    }
+    pub fn body_input(&mut self, b: &B<'c>, nest: &Nest<'c>, i: usize, loops: &[Ix]) -> Option<Lanes<'c>> {
+        if !nest.reads_argument(i) {
+            return None;
+        }
+        if !is_tensor(nest.ins[i].r#type()) {
+            return Some(vec![self.outside(b, nest.ins[i])]);
+        }
+        let at = nest.in_index(self, i, loops);
+        Some(self.eval(b, nest.ins[i], &at))
     }
 
     pub fn scalar(&mut self, b: &B<'c>, x: Scalar<'c>) -> V<'c> {
@@ -192,7 +251,10 @@ impl<'c> Em<'c> {
     fn get(&mut self, b: &B<'c>, map: &Scalars<'c>, x: V<'c>) -> Scalar<'c> {
         match map.get(&key(x)) {
             Some(y) => *y,
-            None => Scalar::Value(self.outside(b, x)),
+            None => match constant_int(x).filter(|_| is_index(x.r#type())) {
+                Some(k) => Scalar::Index(self.ix.constant(k)),
+                None => Scalar::Value(self.outside(b, x)),
+            },
         }
     }
     /// Rebuilds a block at the builder's place; its terminator is returned, by name and operands, not written.
@@ -216,6 +278,14 @@ impl<'c> Em<'c> {
         }
         let operands: Vec<Scalar> =
             operands(op).into_iter().filter(|x| !is_tensor(x.r#type())).map(|x| self.get(b, map, x)).collect();
+        if name(op) == "arith.extf"
+            && let [Scalar::Value(x)] = operands[..]
+            && let Some(wide) = self.exact.get(&key(x)).copied()
+            && wide.r#type() == result(op, 0).r#type()
+        {
+            map.insert(key(result(op, 0)), Scalar::Value(wide));
+            return;
+        }
         if let Some(e) = self.symbolic(op, &operands, loops) {
             map.insert(key(result(op, 0)), Scalar::Index(e));
             return;
@@ -235,6 +305,19 @@ impl<'c> Em<'c> {
             }
             _ => {
                 let operands: Vec<V> = operands.into_iter().map(|x| self.scalar(b, x)).collect();
+                if let [y] = results(op)[..]
+                    && INTEGER.contains(&name(op))
+                {
+                    let t = y.r#type();
+                    let new = self.integer(name(op), &operands, t, || b.op1(name(op), &operands, t, &attributes(op)));
+                    let new = if is_index(t) {
+                        Scalar::Index(self.ix.value(new, int_range(new, 4)))
+                    } else {
+                        Scalar::Value(new)
+                    };
+                    map.insert(key(y), new);
+                    return;
+                }
                 let regions: Vec<Region> = (0..op.region_count()).map(|r| self.region(b, op, r, map, loops)).collect();
                 let types: Vec<Type> = results(op).iter().map(ValueLike::r#type).collect();
                 let new = b.op(name(op), &operands, &types, &attributes(op), regions);

@@ -4,7 +4,11 @@
 //! A value may be used where it dominates: [`Em`] keeps one memo for each open region and looks through all of them, so
 //! that nothing is computed twice on a path and nothing escapes from a branch.
 
-use super::index::{Indices, Ix, Kind};
+use super::{
+    attention::Split,
+    index::{Indices, Ix, Kind},
+    stage::Staged,
+};
 use crate::ir::*;
 use melior::{
     Context,
@@ -21,6 +25,8 @@ struct Scope<'c> {
     indices: HashMap<Ix, V<'c>>,
     /// Vectors of a memref at a multiple of their length.
     vectors: HashMap<(usize, Ix), V<'c>>,
+    /// Integers by what makes them: equal ones are one value, so that indices made from them are equal.
+    integers: HashMap<(&'c str, Vec<usize>), V<'c>>,
 }
 
 /// The state of one kernel's emission.
@@ -32,8 +38,19 @@ pub struct Em<'c> {
     scopes: Vec<Scope<'c>>,
     /// Flat memref of each tensor that lives in memory, by value.
     pub buffers: HashMap<usize, V<'c>>,
-    /// Values that the emitter has computed itself and that are read only at the one index that goes with them.
-    pub heroes: HashMap<usize, (Vec<Ix>, Lanes<'c>)>,
+    /// Values that the emitter has computed itself and that are read only at the indices that go with them.
+    pub heroes: HashMap<usize, Vec<(Vec<Ix>, Lanes<'c>)>>,
+    /// Tensors of which the workgroup keeps all elements in its memory.
+    pub staged: HashMap<usize, Staged<'c>>,
+    /// What values of a narrow float type are in f32, where they are known to be exact.
+    pub exact: HashMap<usize, V<'c>>,
+    pub narrowed: Vec<V<'c>>,
+    /// Where values were evaluated last, for those that are asked about.
+    pub watched: HashMap<usize, Option<(Vec<Ix>, Lanes<'c>)>>,
+    /// Vectors are loaded and nothing is computed from them yet.
+    is_fetching: bool,
+    /// A reduction that several threads do together.
+    pub split: Option<Split<'c>>,
     /// Single elements are taken from vectors of this length where they can be: others will want the rest.
     pub vectors_across: Option<i64>,
 }
@@ -48,13 +65,23 @@ impl<'c> Em<'c> {
             scopes: vec![Scope::default()],
             buffers: HashMap::new(),
             heroes: HashMap::new(),
+            staged: HashMap::new(),
+            exact: HashMap::new(),
+            narrowed: vec![],
+            watched: HashMap::new(),
+            is_fetching: false,
+            split: None,
             vectors_across: None,
         }
     }
     /// What is known of `value` at `at`.
     pub fn recall(&mut self, value: V<'c>, at: &[Ix]) -> Option<Lanes<'c>> {
-        if let Some((index, lanes)) = self.heroes.get(&key(value)) {
-            let (index, lanes) = (index.clone(), lanes.clone());
+        if let Some(known) = self.heroes.get(&key(value)) {
+            let (index, lanes) = match &known[..] {
+                [one] => one.clone(),
+                // Of the rows of an orbit, the one that is meant.
+                all => all.iter().find(|(i, _)| i == at).cloned().expect("checked: only the orbit's rows are read"),
+            };
             // A hero of many lanes may be asked for one of them.
             let lane = (lanes.len() > 1 && at.iter().all(|i| self.ix.lanes(*i) == 1)).then(|| {
                 (0..lanes.len()).find(|k| index.iter().zip(at).all(|(i, j)| self.ix.at_lane(*i, *k as i64) == *j))
@@ -68,7 +95,18 @@ impl<'c> Em<'c> {
         self.scopes.iter().rev().find_map(|s| s.values.get(&k)).cloned()
     }
     pub fn remember(&mut self, value: V<'c>, at: &[Ix], lanes: &Lanes<'c>) {
+        if !self.is_fetching {
+            self.remember_always(value, at, lanes);
+        }
+    }
+    pub fn remember_always(&mut self, value: V<'c>, at: &[Ix], lanes: &Lanes<'c>) {
         self.scope().values.insert((key(value), at.to_vec()), lanes.clone());
+    }
+    /// What was evaluated of these values is no longer so.
+    pub fn forget(&mut self, values: &std::collections::HashSet<usize>) {
+        for s in &mut self.scopes {
+            s.values.retain(|(value, _), _| !values.contains(value));
+        }
     }
     fn scope(&mut self) -> &mut Scope<'c> {
         self.scopes.last_mut().expect("the kernel's own scope stays")
@@ -79,6 +117,25 @@ impl<'c> Em<'c> {
         let result = f(self);
         self.scopes.pop();
         result
+    }
+
+    /// The integer that `make` computes by op `name` from `operands`, once a scope.
+    pub fn integer(&mut self, name: &'c str, operands: &[V<'c>], t: Type<'c>, make: impl FnOnce() -> V<'c>) -> V<'c> {
+        let mut by: Vec<usize> = operands.iter().map(|v| key(*v)).collect();
+        by.push(t.to_raw().ptr as usize);
+        let known = (name, by);
+        if let Some(v) = self.scopes.iter().rev().find_map(|s| s.integers.get(&known)) {
+            return *v;
+        }
+        let v = make();
+        self.scope().integers.insert(known, v);
+        v
+    }
+    /// Loads the vectors of tensor `x` at `at`; what is made of them is computed where it is needed.
+    pub fn fetch(&mut self, b: &B<'c>, x: V<'c>, at: &[Ix]) {
+        self.is_fetching = true;
+        self.eval(b, x, at);
+        self.is_fetching = false;
     }
 
     pub fn constant(&mut self, a: Attribute<'c>, t: Type<'c>) -> V<'c> {
@@ -215,6 +272,9 @@ impl<'c> Em<'c> {
             && let Some(first) = self.ix.aligned_run(at)
         {
             let v = self.vector(b, memory, first, n);
+            if self.is_fetching {
+                return vec![self.zero(e); n as usize];
+            }
             return (0..n).map(|k| extract(b, v, k)).collect();
         }
         (0..n)

@@ -51,6 +51,8 @@ impl<'c> Contraction<'c> {
                 (true, false, false) => m.push(l),
                 (false, true, false) => n.push(l),
                 (true, true, true) => k.push(l),
+                _ if nest.bounds[l] == 1 && !nest.reduces[l] => m.push(l),
+                _ if nest.bounds[l] == 1 => k.push(l),
                 _ => return None,
             }
         }

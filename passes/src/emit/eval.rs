@@ -18,9 +18,15 @@ impl<'c> Em<'c> {
     /// Tensor `x` at `at`: one value for each lane of `at`, or one for all.
     pub fn eval(&mut self, b: &B<'c>, x: V<'c>, at: &[Ix]) -> Lanes<'c> {
         if let Some(lanes) = self.recall(x, at) {
+            self.watch(x, at, &lanes);
             return lanes;
         }
         let lanes = match self.buffers.get(&key(x)) {
+            _ if self.staged.contains_key(&key(x)) => {
+                let staged = self.staged[&key(x)].clone();
+                let at = self.ix.linear(at, &shape(x.r#type()));
+                staged.load(self, b, at)
+            }
             Some(memory) => {
                 let memory = *memory;
                 let at = self.ix.linear(at, &shape(x.r#type()));
@@ -28,8 +34,19 @@ impl<'c> Em<'c> {
             }
             None => self.produce(b, x, at),
         };
-        self.remember(x, at, &lanes);
+        if self.buffers.contains_key(&key(x)) && lanes.len() == 1 && !self.staged.contains_key(&key(x)) {
+            // Read as it is, whatever is only fetched beside it.
+            self.remember_always(x, at, &lanes);
+        } else {
+            self.remember(x, at, &lanes);
+        }
+        self.watch(x, at, &lanes);
         lanes
+    }
+    fn watch(&mut self, x: V<'c>, at: &[Ix], lanes: &Lanes<'c>) {
+        if let Some(seen) = self.watched.get_mut(&key(x)) {
+            *seen = Some((at.to_vec(), lanes.clone()));
+        }
     }
     fn lanes_of(&self, at: &[Ix]) -> i64 {
         at.iter().map(|i| self.ix.lanes(*i)).max().unwrap_or(1)
@@ -128,7 +145,15 @@ impl<'c> Em<'c> {
                 if x.len() == 1 { vec![x[0]; n] } else { x }
             })
             .collect();
-        let all = self.serial(b, nest, &nest.reduction_loops(), &known, init);
+        let split = self.split.take_if(|s| op_key(s.op) == op_key(nest.op) && n == 1);
+        let all = match split {
+            Some(split) => {
+                let sum = self.shared_sum(b, &split, nest, &known, init[0][0]);
+                self.split = Some(split);
+                vec![vec![sum]]
+            }
+            None => self.serial(b, nest, &nest.reduction_loops(), &known, init),
+        };
         for (i, lanes) in all.iter().enumerate() {
             let at = nest.out_index(self, i, &known);
             self.remember(result(nest.op, i), &at, lanes);

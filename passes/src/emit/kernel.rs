@@ -17,6 +17,10 @@ pub struct Dispatch<'c> {
     pub alias: Vec<Option<usize>>,
     /// Everything but the return.
     pub ops: Vec<O<'c>>,
+    /// Workgroups that a multiprocessor should hold at once, where that bounds what a thread may keep in registers.
+    pub resident: Option<u32>,
+    /// If the kernel may start early: for each argument, whether no dispatch writes it.
+    pub early: Option<Vec<bool>>,
 }
 impl<'c> Dispatch<'c> {
     /// `None` if `func` is not a dispatch.
@@ -37,7 +41,34 @@ impl<'c> Dispatch<'c> {
             alias: (0..results.len()).map(|i| alias.get(i).and_then(|a| usize::try_from(*a).ok())).collect(),
             results,
             ops,
+            resident: None,
+            early: None,
         })
+    }
+}
+
+impl<'c> Dispatch<'c> {
+    /// From here on what earlier dispatches write may be read.
+    pub fn wait(&self, b: &B<'c>) {
+        if self.early.is_some() {
+            b.op("zml.await", &[], &[], &[], vec![]);
+        }
+    }
+    /// Whether `v` is made from nothing that a dispatch writes.
+    pub fn is_constant(&self, v: V<'c>) -> bool {
+        let Some(early) = &self.early else { return true };
+        let (mut next, mut seen) = (vec![v], std::collections::HashSet::new());
+        while let Some(v) = next.pop() {
+            if !seen.insert(key(v)) {
+                continue;
+            }
+            match def(v) {
+                Some(op) => next.extend(reads(op).into_iter().chain(operands(op))),
+                None if self.args.iter().zip(early).any(|(a, e)| key(*a) == key(v) && !e) => return false,
+                None => {}
+            }
+        }
+        true
     }
 }
 
@@ -84,6 +115,19 @@ pub fn kernel<'c>(
     shared: &[(i64, Type<'c>)],
     f: impl FnOnce(&mut Em<'c>, &B<'c>, &Frame<'c>),
 ) {
+    eager_kernel(b, d, launch, shared, |em, b, frame| {
+        d.wait(b);
+        f(em, b, frame);
+    });
+}
+/// The same where `f` itself writes [`Dispatch::wait`].
+pub fn eager_kernel<'c>(
+    b: &B<'c>,
+    d: &Dispatch<'c>,
+    launch: Launch,
+    shared: &[(i64, Type<'c>)],
+    f: impl FnOnce(&mut Em<'c>, &B<'c>, &Frame<'c>),
+) {
     let b = &b.with_loc(location(d.func));
     let flat = |x: &V<'c>| b.memref(elements(x.r#type()), elem(x.r#type()));
     let plain: Vec<usize> = (0..d.args.len()).filter(|i| !d.alias.contains(&Some(*i))).collect();
@@ -120,6 +164,7 @@ pub fn kernel<'c>(
             }
             let frame = Frame { outs, shared: memory[types.len()..].to_vec(), group, thread };
             f(&mut em, b, &frame);
+            em.drop_unread();
             b.op("gpu.return", &[], &[], &[], vec![]);
         });
         let function = b.op(
@@ -137,11 +182,28 @@ pub fn kernel<'c>(
             ],
             vec![body],
         );
+        let constant = |i: usize| {
+            let argument = plain.get(i).filter(|_| i < plain.len());
+            argument.is_some_and(|a| d.early.as_ref().is_some_and(|e| e[*a]))
+        };
         let access: Vec<Attribute> = args(block(function, 0))[..types.len()]
             .iter()
-            .map(|m| b.dict(&[("zml.access", b.str(access(*m)))]))
+            .enumerate()
+            .map(|(i, m)| {
+                let mut all = vec![("zml.access", b.str(access(*m)))];
+                if constant(i) {
+                    all.push(("zml.constant", b.unit()));
+                }
+                b.dict(&all)
+            })
             .collect();
         set_arguments(b, function, &access);
+        if let Some(n) = d.resident {
+            rewrite::set_attr(function, "zml.resident", b.i64_attr(i64::from(n)));
+        }
+        if d.early.is_some() {
+            rewrite::set_attr(function, "zml.overlaps", b.unit());
+        }
     });
     b.op("gpu.module", &[], &[], &[("sym_name", b.str(d.name))], vec![module]);
 }

@@ -251,7 +251,7 @@ impl<'c> Work<'_, 'c> {
                     let loops = loops(em, self.c, &groups);
                     let index = self.c.nest.out_index(em, 0, &loops);
                     let at = em.ix.linear(&index, &shape);
-                    em.heroes.insert(key(result), (index, lanes.to_vec()));
+                    em.heroes.insert(key(result), vec![(index, lanes.to_vec())]);
                     write(em, b, d, self.frame, items, at);
                 });
             });

@@ -11,6 +11,7 @@
 //! All of them get values from the elemental engine ([`eval`]). Kernels use gpu,
 //! scf, arith, math, memref and vector only and are the same for the same dispatch and numbers of the device.
 
+mod attention;
 mod blocks;
 mod body;
 mod build;
@@ -18,6 +19,7 @@ mod check;
 mod combine;
 mod commute;
 mod contraction;
+mod early;
 mod eval;
 mod index;
 mod kernel;
@@ -28,6 +30,7 @@ mod nest;
 mod output;
 mod reduce;
 mod scan;
+mod stage;
 mod tile;
 
 pub(crate) use combine::Combiner;
@@ -54,20 +57,25 @@ impl Pass for Emit {
         let top = body(module);
         let mut launches: HashMap<&str, Launch> = HashMap::new();
         let mut done = vec![];
+        let written = early::Written::of(top);
         for op in ops(top) {
-            let Some(d) = Dispatch::of(op) else { continue };
+            let Some(mut d) = Dispatch::of(op) else { continue };
             // Its step calls a library, and needs no kernel.
             if d.hero == "library" {
                 done.push(op);
                 continue;
             }
+            if spec.overlap {
+                d.early = Some(written.constants(&d));
+            }
             check::check(&d)?;
             let b = B::before(context, op);
             let launch = match d.hero {
+                "attention" => attention::emit(&b, &d, spec)?,
                 "loop" => loops::emit(&b, &d, spec)?,
                 "matmul" => matmul::emit(&b, &d, spec)?,
                 "scan" => scan::emit(&b, &d, spec)?,
-                "reduce" => reduce::emit(&b, &d, spec)?,
+                "reduce" => reduce::emit(&b, &mut d, spec)?,
                 other => return Err(PassError::Bug(format!("{}: there is no hero `{other}`", d.name))),
             };
             launches.insert(d.name, launch);

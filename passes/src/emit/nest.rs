@@ -102,12 +102,26 @@ impl<'c> Nest<'c> {
             })
             .collect()
     }
+    /// Whether input `i` is read at indices that depend on reduction loops alone.
+    pub fn is_shared_by_rows(&self, i: usize) -> bool {
+        let row = |d: usize| !self.reduces[d] && self.bounds[d] != 1;
+        match &self.in_maps[i] {
+            Access::Loops(l) => !l.iter().any(|d| row(*d)),
+            Access::Affine(m) => (0..m.result_count()).all(|j| !depends(m.result(j).expect("in range"), &row)),
+        }
+    }
     /// Whether the body reads argument `i`.
     pub fn reads_argument(&self, i: usize) -> bool {
         !uses(arg(self.body, i)).is_empty()
     }
 }
 
+fn depends(e: AffineExpr, on: &dyn Fn(usize) -> bool) -> bool {
+    if e.is_dim() {
+        return on(e.dim_position());
+    }
+    !e.is_constant() && (depends(e.lhs(), on) || depends(e.rhs(), on))
+}
 fn dim_of(a: &Access, d: usize) -> Option<usize> {
     match a {
         Access::Loops(l) => l.iter().position(|x| *x == d),

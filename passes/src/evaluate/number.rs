@@ -369,7 +369,7 @@ mod tests {
         assert_eq!(one("arith.bitcast", Kind::F32, Kind::Int(32), 1f64.to_bits()), 0x3f80_0000);
         let zeros = two("arith.minimumf", Kind::F32, 0f64.to_bits(), (-0f64).to_bits());
         assert!(f64::from_bits(zeros).is_sign_negative());
-        let big = one("arith.uitofp", Kind::Int(64), Kind::F32, (1 << 63) as u64 + (1 << 39) + 1);
+        let big = one("arith.uitofp", Kind::Int(64), Kind::F32, (1u64 << 63) + (1 << 39) + 1);
         assert_eq!(f64::from_bits(big), f64::from(9_223_373_136_366_403_584f32));
     }
 

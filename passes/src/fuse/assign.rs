@@ -5,11 +5,15 @@
 //! its own when it must be in memory, or when computing it again would cost more than writing and reading it.
 
 use super::{
+    attention,
     group::{Cone, Grouper, Hero},
     library,
-    view::{Kind, Node},
+    view::{Kind, Node, Val},
 };
-use crate::ir::{ValueLike, elem_bytes};
+use crate::{
+    ir::{ValueLike, elem_bytes, name},
+    rows::Rows,
+};
 use std::collections::BTreeSet;
 
 /// Distinct evaluations in one kernel: bounds its code.
@@ -22,10 +26,20 @@ const BYTE: u64 = 20;
 const SIBLINGS: usize = 48;
 
 pub fn assign(f: &mut Grouper) {
+    let attentions = attention::find(f);
+    for a in &attentions {
+        a.inner.iter().for_each(|n| f.inner[*n] = true);
+    }
+    super::shared::prologues(f);
     for node in 0..f.view.nodes.len() {
-        place(f, node);
+        if let Some(a) = attentions.iter().find(|a| a.out == node) {
+            attend(f, a);
+        } else if !f.inner[node] && !f.prologue[node] {
+            place(f, node);
+        }
     }
     release(f);
+    super::shared::merge(f);
     merge_loops(f);
 }
 
@@ -62,8 +76,17 @@ pub fn separate(f: &mut Grouper) {
     }
 }
 
+fn attend(f: &mut Grouper, a: &attention::Attention) {
+    let mut cone = cone(f, a.out);
+    // Its kernel computes nothing twice.
+    cone.evaluations.clear();
+    let rows = f.view.elements(a.max);
+    let why = format!("attention of {rows} rows over {} positions", f.view.turns(a.out));
+    let g = f.open(Hero::Attention, f.view.elements(a.out), why);
+    f.add(a.out, g, &cone);
+}
 fn cone(f: &Grouper, node: Node) -> Cone {
-    f.cone(node, None, 0).unwrap_or_else(|_| unreachable!("only members of a group refuse"))
+    f.cone(node, None, Rows::plain(0)).unwrap_or_else(|_| unreachable!("only members of a group refuse"))
 }
 
 fn map(f: &mut Grouper, node: Node) {
@@ -73,12 +96,13 @@ fn map(f: &mut Grouper, node: Node) {
     let reads = view.nodes[node].reads.iter().filter_map(|v| view.values[*v].def).filter(|d| f.free(*d));
     f.cost[node] = reads.fold(view.nodes[node].cost, |sum, d| sum.saturating_add(f.cost[d]));
     let wanted = f.is_wanted(node);
-    // A copy or a broadcast is nothing to keep a group open for.
-    if view.nodes[node].cost > 0 || wanted {
+    // A copy or a broadcast is nothing to keep a group open for, but parts that were computed apart are.
+    let joins_parts = name(view.nodes[node].op) == "tensor.concat" && f.cost[node] > 0;
+    if view.nodes[node].cost > 0 || wanted || joins_parts {
         for g in f.need(&under.inputs).into_iter().rev().filter(|g| f.groups[*g].hero != Hero::Host).collect::<Vec<_>>()
         {
             match f.may_join(node, g) {
-                Ok(c) if c.reads_group => {
+                Ok(c) if c.cone.reads_group => {
                     settle(f, node, Some(g));
                     // Settling may have put something between the two.
                     if let Ok(c) = f.may_join(node, g) {
@@ -103,7 +127,7 @@ fn whole(f: &mut Grouper, node: Node, hero: Hero, why: &str) {
     let g = f.open(hero, 0, why.into());
     let mut cone = Cone::default();
     cone.inputs.extend(&f.view.nodes[node].reads);
-    f.join(node, g, &cone);
+    f.add(node, g, &cone);
 }
 fn own_loop(f: &mut Grouper, node: Node, why: &str) {
     found(f, node, Hero::Loop, why.into());
@@ -112,9 +136,28 @@ fn own_loop(f: &mut Grouper, node: Node, why: &str) {
 fn found(f: &mut Grouper, node: Node, hero: Hero, why: String) {
     trim(f, node);
     settle(f, node, None);
-    let c = cone(f, node);
+    let mut c = cone(f, node);
+    if hero != Hero::Reduce {
+        // Only rows have a workgroup that does a reduction before.
+        let mut expelled = false;
+        while let Some(n) = c.clones.iter().copied().find(|n| f.prologue[*n]) {
+            reduce(f, n);
+            c = cone(f, node);
+            expelled = true;
+        }
+        if hero == Hero::Loop
+            && expelled
+            && let Some(join) = f
+                .need(&c.inputs)
+                .into_iter()
+                .rev()
+                .find_map(|g| f.may_join(node, g).ok().filter(|j| j.cone.reads_group).map(|j| (g, j)))
+        {
+            return f.join(node, join.0, &join.1);
+        }
+    }
     let g = f.open(hero, f.view.elements(node), why);
-    f.join(node, g, &c);
+    f.add(node, g, &c);
 }
 
 fn reduce(f: &mut Grouper, node: Node) {
@@ -126,7 +169,8 @@ fn reduce(f: &mut Grouper, node: Node) {
     let recent = (0..f.groups.len()).rev().filter(|g| f.groups[*g].hero != Hero::Host).take(SIBLINGS);
     for g in recent.filter(|g| f.groups[*g].hero == Hero::Reduce && !need.contains(g)) {
         let shares = f.groups[g].inputs.intersection(&under.inputs).any(|v| f.view.values[*v].elements() > 1);
-        if shares && f.groups[g].rows == f.view.elements(node) && same_length(f, node, g) {
+        let rows = f.view.elements(node);
+        if shares && f.groups[g].spaces[0].count == rows && same_length(f, node, g) {
             candidates.push(g);
         }
     }
@@ -162,7 +206,39 @@ fn update(f: &mut Grouper, node: Node) {
             own_loop(f, d, "an update that is computed from what it overwrites");
         }
     }
+    if is_read_before(f, operand, node) {
+        // Nobody reads what is overwritten later: the kernel that makes the value writes it.
+        trim(f, node);
+        for g in f.need(&cone(f, node).inputs).into_iter().rev() {
+            let reads = |h: &usize| *h != g && f.groups[*h].inputs.contains(&operand) && f.reaches(*h, g);
+            if f.groups[g].inputs.contains(&operand) || (0..f.groups.len()).any(|h| reads(&h)) {
+                continue;
+            }
+            match f.may_join(node, g) {
+                Ok(c) if c.cone.reads_group => return f.join(node, g, &c),
+                Ok(_) => {}
+                Err(stop) => {
+                    f.groups[g].stops.insert(format!("the update in place {stop}"));
+                }
+            }
+        }
+    }
     found(f, node, Hero::Loop, "an update in place".into());
+}
+/// Whether all that reads `v`, perhaps through elementwise ops, comes before `node` in the program.
+fn is_read_before(f: &Grouper, v: Val, node: Node) -> bool {
+    let (mut next, mut seen) = (vec![v], BTreeSet::new());
+    while let Some(v) = next.pop() {
+        for r in f.view.values[v].readers.iter().copied().filter(|r| *r != node) {
+            if r > node {
+                return false;
+            }
+            if f.view.nodes[r].kind == Kind::Map && seen.insert(r) {
+                next.extend(&f.view.nodes[r].results);
+            }
+        }
+    }
+    true
 }
 /// Puts free ops under `node` into memory until its own kernel is small enough in code and buffers.
 fn trim(f: &mut Grouper, node: Node) {
@@ -197,15 +273,20 @@ fn trim(f: &mut Grouper, node: Node) {
 /// Puts free ops under `node` into memory that would be computed too often.
 fn settle(f: &mut Grouper, node: Node, g: Option<usize>) {
     loop {
-        let rows = g.map_or(0, |g| f.groups[g].rows);
-        let Ok(under) = f.cone(node, g, rows) else { return };
+        let under = match g {
+            None => f.cone(node, None, Rows::plain(0)),
+            Some(g) => f.may_join(node, g).map(|j| j.cone),
+        };
+        let Ok(under) = under else { return };
         // Readers before what they read: the whole of a chain goes at once.
         let dear = under.evaluations.iter().rev().find(|(n, count)| {
             let total = f.evaluations[**n].saturating_add(**count);
             let v = &f.view.values[f.view.nodes[**n].results[0]];
             let again = total.saturating_sub(v.elements()).max(0) as u64;
             let bytes = v.elements().max(0) as u64 * elem_bytes(v.value.r#type()).max(1) as u64;
-            f.view.nodes[**n].cost > 0 && again.saturating_mul(f.cost[**n]) > LAUNCH + bytes.saturating_mul(2 * BYTE)
+            f.view.nodes[**n].kind == Kind::Map
+                && f.view.nodes[**n].cost > 0
+                && again.saturating_mul(f.cost[**n]) > LAUNCH + bytes.saturating_mul(2 * BYTE)
         });
         let Some((dear, _)) = dear else { return };
         own_loop(f, *dear, "would be computed too often in its readers");
@@ -264,7 +345,7 @@ fn merge_loops(f: &mut Grouper) {
     for i in 0..f.groups.len() {
         for j in i + 1..f.groups.len() {
             let (a, b) = (&f.groups[i], &f.groups[j]);
-            let loops = a.hero == Hero::Loop && b.hero == Hero::Loop && a.rows == b.rows;
+            let loops = a.hero == Hero::Loop && b.hero == Hero::Loop && a.spaces == b.spaces;
             if !loops || a.members.is_empty() || b.members.is_empty() || a.inputs.is_disjoint(&b.inputs) {
                 continue;
             }
@@ -275,7 +356,7 @@ fn merge_loops(f: &mut Grouper) {
             if clash || buffers > f.budget || f.reaches(i, j) || f.reaches(j, i) {
                 continue;
             }
-            f.absorb(i, j);
+            f.absorb(i, j, "with a loop of as many elements that shares an input");
         }
     }
 }

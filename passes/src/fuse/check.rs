@@ -7,16 +7,18 @@
 //! 5. All results have as many elements as the hero says (loop: all alike; reduce: a multiple of the rows; matmul: the
 //!    contraction's; scan: the scan's), counting an update for a result in place.
 //! 6. Every read of a heavy op is at the element's or row's own index.
-//! 7. reduce has a heavy op, and each has one element a row; matmul has exactly one, a contraction with m and n.
+//! 7. reduce has a heavy op, and each has one element a row of one of its spaces, or one in all; matmul has exactly one, a
+//!    contraction with m and n.
 //! 8. library is matmul with nothing but reshapes around the contraction, which is one that a library does.
 //! 9. Not more buffers than the profile allows.
 
 use super::{
+    attention::{self, Attention},
     group::{Grouper, Hero},
     library,
     view::{Kind, Op, View},
 };
-use crate::{gemm::Gemm, ir::*, pass::PassError, spec::DeviceSpec};
+use crate::{gemm::Gemm, ir::*, pass::PassError, rows::Rows, spec::DeviceSpec};
 use std::collections::BTreeSet;
 
 pub fn check(top: Blk, spec: &DeviceSpec) -> Result<(), PassError> {
@@ -74,25 +76,29 @@ fn dispatch(func: O, spec: &DeviceSpec) -> Result<(), String> {
 
     let heavies: BTreeSet<usize> = (0..inner.len()).filter(|n| view.nodes[*n].kind.heavy()).collect();
     let first = view.elements(*defs.first().ok_or("has no results")?);
-    let (hero, rows) = match str_attr(func, "zml.hero") {
-        Some("loop") => (Hero::Loop, first),
-        Some("reduce") => (Hero::Reduce, int_attr(func, "zml.rows").ok_or("has no zml.rows")?),
-        Some("scan") => (Hero::Scan, heavies.first().map_or(0, |h| view.elements(*h))),
+    let one = |n: i64| vec![Rows::plain(n)];
+    let (hero, spaces) = match str_attr(func, "zml.hero") {
+        Some("loop") => (Hero::Loop, one(first)),
+        Some("reduce") => (Hero::Reduce, Rows::of(func).ok_or("has no zml.rows, or zml.orbits do not fit them")?),
+        Some("attention") => (Hero::Attention, one(first)),
+        Some("scan") => (Hero::Scan, one(heavies.first().map_or(0, |h| view.elements(*h)))),
         Some("library") => {
             ensure(inner.iter().any(|n| Gemm::of(n.op).is_ok()), || "is no product that a library does".into())?;
-            (Hero::Library, heavies.first().map_or(0, |h| view.elements(*h)))
+            (Hero::Library, one(heavies.first().map_or(0, |h| view.elements(*h))))
         }
-        Some("matmul") => (Hero::Matmul, heavies.first().map_or(0, |h| view.elements(*h))),
+        Some("matmul") => (Hero::Matmul, one(heavies.first().map_or(0, |h| view.elements(*h)))),
         Some(z) => return ensure(inner.iter().any(|n| name(n.op) == z), || format!("the hero {z} is unknown")),
         None => return Err("has no zml.hero".into()),
     };
     for d in &defs {
         let n = view.elements(*d);
-        let fits = if hero == Hero::Reduce { n == 0 || (rows > 0 && n % rows == 0) } else { n == rows };
-        ensure(fits, || format!("a result of {n} elements in a group of {rows}"))?;
+        let fits = |rows: i64| if hero == Hero::Reduce { n == 0 || (rows > 0 && n % rows == 0) } else { n == rows };
+        ensure(spaces.iter().any(|s| fits(s.count)), || {
+            let rows: Vec<String> = spaces.iter().map(|s| s.count.to_string()).collect();
+            format!("a result of {n} elements in a group of {}", rows.join(", "))
+        })?;
     }
     let one_contraction = heavies.len() == 1 && heavies.iter().all(|h| view.nodes[*h].kind == Kind::Contraction);
-    ensure(hero != Hero::Reduce || !heavies.is_empty(), || "reduces nothing".into())?;
     let one_scan = heavies.len() == 1 && heavies.iter().all(|h| view.nodes[*h].kind == Kind::Scan);
     ensure(hero != Hero::Scan || one_scan, || "does not have exactly one scan".into())?;
     ensure(!matches!(hero, Hero::Matmul | Hero::Library) || one_contraction, || {
@@ -102,17 +108,37 @@ fn dispatch(func: O, spec: &DeviceSpec) -> Result<(), String> {
     let alone = |n: &&Op| n.kind == Kind::Map && !library::is_reshape(n.op);
     ensure(hero != Hero::Library || !inner.iter().any(|n| alone(&n)), || "computes more than a library does".into())?;
     let mut f = Grouper::new(&view, usize::MAX);
-    let g = f.open(hero, rows, String::new());
+    let many = hero == Hero::Reduce && spaces.iter().all(|s| s.count > 1);
+    let g = f.open(hero, first, String::new());
+    f.groups[g].spaces = spaces.clone();
+    let (before, heavies): (BTreeSet<usize>, BTreeSet<usize>) =
+        heavies.into_iter().partition(|h| many && view.elements(*h) == 1);
+    before.iter().for_each(|h| f.prologue[*h] = true);
+    let mut heavies = heavies;
+    if hero == Hero::Attention {
+        let [a]: [Attention; 1] = attention::find(&f).try_into().map_err(|_| "is not one attention")?;
+        ensure(heavies.iter().all(|h| *h == a.out || a.inner.contains(h)), || "reduces more than an attention".into())?;
+        a.inner.iter().for_each(|n| f.inner[*n] = true);
+        heavies = BTreeSet::from([a.out]);
+    }
+    ensure(hero != Hero::Reduce || !heavies.is_empty(), || "reduces nothing in rows".into())?;
     let members: BTreeSet<usize> = heavies.iter().chain(&defs).copied().collect();
     for m in &members {
         f.group_of[*m] = Some(g);
     }
     f.groups[g].members = members.iter().copied().collect();
     for m in &members {
-        if heavies.contains(m) {
-            ensure(view.elements(*m) == rows, || format!("{} has not one value a row", name(view.nodes[*m].op)))?;
+        let n = view.elements(*m);
+        let mine =
+            spaces.iter().filter(|s| if heavies.contains(m) { n == s.count } else { s.count == 0 || n % s.count == 0 });
+        let mut held = Err(format!("{} has not one value a row", name(view.nodes[*m].op)));
+        for rows in mine {
+            held = f.cone(*m, Some(g), *rows).map_err(|stop| format!("{} {stop}", name(view.nodes[*m].op)));
+            if held.is_ok() {
+                break;
+            }
         }
-        f.cone(*m, Some(g), rows).map_err(|stop| format!("{} {stop}", name(view.nodes[*m].op)))?;
+        held?;
     }
     Ok(())
 }

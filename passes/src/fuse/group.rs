@@ -2,11 +2,14 @@
 //! The order in which joins are tried, and what is tried, is in `assign`; nothing is written here.
 
 use super::{
-    index::{Ix, Table},
+    index::{Ix, Table, of_orbit},
     library,
     view::{Kind, Node, Val, View},
 };
-use crate::ir::{ValueLike, is_tensor};
+use crate::{
+    ir::{ValueLike, is_tensor},
+    rows::Rows,
+};
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
     rc::Rc,
@@ -20,6 +23,8 @@ pub enum Hero {
     Scan,
     /// One contraction that a vendor's library computes.
     Library,
+    /// Scores, softmax and weighted sum at once.
+    Attention,
     /// One op that no hero covers.
     Special,
     /// One op that stays in the entry, so that dependencies through it are seen.
@@ -28,8 +33,8 @@ pub enum Hero {
 
 pub struct Group {
     pub hero: Hero,
-    /// Rows of a reduce group, else elements of every result.
-    pub rows: i64,
+    /// Row spaces of a reduce group, else one with the elements of every result.
+    pub spaces: Vec<Rows>,
     /// Ops whose values the group may write, in program order.
     pub members: Vec<Node>,
     /// Direct dependencies: groups that write what this one reads.
@@ -54,6 +59,14 @@ pub struct Cone {
     pub evaluations: BTreeMap<Node, i64>,
     /// Whether it reads a member of the group at all.
     pub reads_group: bool,
+}
+
+/// How an op may join a group.
+pub struct Join {
+    pub cone: Cone,
+    /// The row space that it belongs to, and what that becomes.
+    pub space: usize,
+    pub rows: Rows,
 }
 
 /// Why an op does not join a group.
@@ -81,6 +94,8 @@ impl std::fmt::Display for Stop {
 
 /// Elements that a single row may write after its reductions.
 const LONGEST_TAIL: i64 = 1 << 16;
+/// What a value costs that every workgroup computes again, in values that are computed once: workgroups run side by side.
+const WORKGROUPS: i64 = 8;
 
 /// What a free op, or one that is about to be grouped, computes anew and reads from memory, whatever the indices.
 #[derive(Default)]
@@ -107,6 +122,10 @@ pub struct Grouper<'v, 'c> {
     under: Vec<Option<Rc<Under>>>,
     /// Whether a vendor's library computes the contractions that it can.
     pub library: bool,
+    /// Reductions of one element that each workgroup of their readers does again.
+    pub prologue: Vec<bool>,
+    /// Ops that an attention has for itself.
+    pub inner: Vec<bool>,
 }
 
 impl<'v, 'c> Grouper<'v, 'c> {
@@ -130,6 +149,8 @@ impl<'v, 'c> Grouper<'v, 'c> {
             budget,
             under: vec![None; count],
             library: false,
+            prologue: vec![false; count],
+            inner: vec![false; count],
         }
     }
     /// What a library multiplies has to be in memory.
@@ -145,7 +166,8 @@ impl<'v, 'c> Grouper<'v, 'c> {
         let mut next = vec![node];
         while let Some(n) = next.last().copied() {
             let below = self.view.nodes[n].reads.iter().filter_map(|v| self.view.values[*v].def);
-            let below: Vec<Node> = below.filter(|d| self.view.nodes[*d].kind == Kind::Map && self.free(*d)).collect();
+            let below: Vec<Node> =
+                below.filter(|d| self.view.nodes[*d].kind != Kind::Constant && self.free(*d)).collect();
             let open: Vec<Node> = below.iter().copied().filter(|d| self.under[*d].is_none()).collect();
             if open.is_empty() {
                 next.pop();
@@ -190,6 +212,9 @@ impl<'v, 'c> Grouper<'v, 'c> {
         match self.view.nodes[node].kind {
             Kind::Constant => true,
             Kind::Map => self.group_of[node].is_none(),
+            Kind::Reduce | Kind::Contraction => {
+                (self.prologue[node] || self.inner[node]) && self.group_of[node].is_none()
+            }
             _ => false,
         }
     }
@@ -200,23 +225,34 @@ impl<'v, 'c> Grouper<'v, 'c> {
     pub fn heavies(&self, g: usize) -> impl Iterator<Item = Node> {
         self.groups[g].members.iter().copied().filter(|n| self.view.nodes[*n].kind.heavy())
     }
-    pub fn writes_in_place(&self, g: usize) -> bool {
-        self.groups[g].members.iter().any(|n| self.view.nodes[*n].kind == Kind::Update)
-    }
 
     /// Follows what one element of `root` needs, through free ops and the members of `g`, to values in memory.
-    /// `rows`: the rows of `g`, of whose heavy ops only the element of the row itself may be read.
-    pub fn cone(&self, root: Node, g: Option<usize>, rows: i64) -> Result<Cone, Stop> {
+    /// `rows`: the row space of `g` that `root` is in; of its heavy ops only the elements of the row's own orbit may be
+    /// read.
+    pub fn cone(&self, root: Node, g: Option<usize>, rows: Rows) -> Result<Cone, Stop> {
         let view = self.view;
-        let mut t = Table::default();
+        let mut t = Table::new(rows.orbit.0 > 1);
         let elements = view.elements(root);
-        let tail = if rows > 0 { elements / rows } else { 1 };
-        let row = if rows == 1 { Ix::Const(0) } else { Ix::Digit { div: tail, modulus: rows } };
+        let tail = if rows.count > 0 { elements / rows.count } else { 1 };
+        let (count, _) = rows.orbit;
         let heavy = view.nodes[root].kind.heavy();
         let mut cone = Cone::default();
         let mut seen: HashSet<(Val, Vec<Ix>)> = HashSet::new();
-        let mut next = view.operands_at(root, &view.own(root), &mut t);
-        while let Some((v, index)) = next.pop() {
+        let mut next: Vec<(Val, Vec<Ix>, bool)> = vec![];
+        for p in 0..count {
+            let own = match count {
+                1 => view.own(root),
+                _ => of_orbit(view.space(root), rows.orbit, p, tail, 1, &mut t),
+            };
+            for (v, index) in view.operands_at(root, &own, &mut t) {
+                let shared = view.is_generic_reduction(root)
+                    && elements > 1
+                    && view.values[v].elements() > 1
+                    && index.iter().all(|x| t.is_shared(*x));
+                next.push((v, index, shared));
+            }
+        }
+        while let Some((v, index, shared)) = next.pop() {
             if !seen.insert((v, index.clone())) {
                 continue;
             }
@@ -241,7 +277,7 @@ impl<'v, 'c> Grouper<'v, 'c> {
                 if n.kind == Kind::Update {
                     return Err(Stop::InPlace);
                 }
-                if own && t.flat(&index, &view.values[v].shape) != row {
+                if own && !self.is_own(&index, v, rows, tail, &mut t) {
                     return Err(Stop::OtherElement);
                 }
                 if n.kind.heavy() {
@@ -251,18 +287,56 @@ impl<'v, 'c> Grouper<'v, 'c> {
                 cone.clones.insert(def);
                 self.captured_scalars(def, &mut cone.clones);
                 let turns = if heavy { t.turns(&index) } else { 1 };
-                let count =
+                let each =
                     elements.saturating_mul(turns) / if view.nodes[root].kind == Kind::Contraction { 64 } else { 1 };
+                // What all rows share a workgroup computes once.
+                let once = view.elements(def).saturating_mul(WORKGROUPS);
+                let count = if n.kind.heavy() {
+                    view.turns(def).saturating_mul(WORKGROUPS)
+                } else if shared {
+                    each.min(once)
+                } else {
+                    each
+                };
                 let e = cone.evaluations.entry(def).or_default();
                 *e = e.saturating_add(count.max(1));
             }
-            next.extend(view.operands_at(def, &index, &mut t));
+            next.extend(view.operands_at(def, &index, &mut t).into_iter().map(|(v, index)| (v, index, shared)));
         }
         self.captured_scalars(root, &mut cone.clones);
         if let Some(operand) = view.updates(root) {
             cone.inputs.insert(operand);
         }
+        if count > 1 {
+            // What no row of the orbit reads would still be an operand.
+            let reached: HashSet<Val> = seen.iter().map(|(v, _)| *v).collect();
+            let bodies = reached.iter().filter_map(|v| view.values[*v].def).filter(|d| {
+                view.nodes[*d].kind == Kind::Map && (self.free(*d) || (g.is_some() && self.group_of[*d] == g))
+            });
+            let all = bodies.chain([root]).flat_map(|d| &view.nodes[d].reads);
+            let missing = |v: &&Val| {
+                let def = view.values[**v].def;
+                let constant = def.is_some_and(|d| view.nodes[d].kind == Kind::Constant);
+                !constant && !reached.contains(*v) && view.updates(root) != Some(**v)
+            };
+            if all.into_iter().any(|v| missing(&v)) {
+                return Err(Stop::OtherElement);
+            }
+        }
         Ok(cone)
+    }
+    /// Whether `index` of a heavy op's value is the element of the own row, or of its orbit.
+    fn is_own(&self, index: &[Ix], v: Val, rows: Rows, tail: i64, t: &mut Table) -> bool {
+        let shape = &self.view.values[v].shape;
+        let at = t.flat(index, shape);
+        if rows.orbit.0 == 1 {
+            let row = if rows.count == 1 { Ix::Const(0) } else { Ix::Digit { div: tail, modulus: rows.count } };
+            return at == row;
+        }
+        (0..rows.orbit.0).any(|p| {
+            let row = of_orbit(shape, rows.orbit, p, tail, tail, t);
+            shape.iter().product::<i64>() == rows.count && t.flat(&row, shape) == at
+        })
     }
     /// Scalar constants of the block that a body reads.
     fn captured_scalars(&self, node: Node, clones: &mut BTreeSet<Node>) {
@@ -307,36 +381,79 @@ impl<'v, 'c> Grouper<'v, 'c> {
         inputs + self.groups[g].members.len() + 1
     }
     /// What `node` would bring into group `g`, or why it stays out.
-    pub fn may_join(&self, node: Node, g: usize) -> Result<Cone, Stop> {
+    pub fn may_join(&self, node: Node, g: usize) -> Result<Join, Stop> {
+        let mut stop = Stop::Space;
+        for space in 0..self.groups[g].spaces.len() {
+            match self.may_join_space(node, g, space) {
+                Ok(join) => return Ok(join),
+                Err(Stop::Space) => {}
+                Err(s) => stop = s,
+            }
+        }
+        Err(stop)
+    }
+    fn may_join_space(&self, node: Node, g: usize, space: usize) -> Result<Join, Stop> {
         let group = &self.groups[g];
+        let mut rows = group.spaces[space];
         let elements = self.view.elements(node);
         let kind = self.view.nodes[node].kind;
-        if matches!(group.hero, Hero::Special | Hero::Host | Hero::Library) || self.writes_in_place(g) {
+        if matches!(group.hero, Hero::Special | Hero::Host | Hero::Library) {
             return Err(Stop::InPlace);
         }
         let fits = match group.hero {
-            Hero::Reduce if !kind.heavy() => group.rows > 0 && elements % group.rows == 0,
-            _ => elements == group.rows,
+            Hero::Reduce if !kind.heavy() => rows.count > 0 && elements % rows.count == 0,
+            _ => elements == rows.count,
         };
         if !fits {
             return Err(Stop::Space);
         }
-        if group.hero == Hero::Reduce && group.rows < 64 && elements / group.rows > LONGEST_TAIL {
+        if group.hero == Hero::Reduce && rows.count < 64 && elements / rows.count > LONGEST_TAIL {
             return Err(Stop::Serial);
         }
-        let cone = self.cone(node, Some(g), group.rows)?;
+        let mut cone = self.cone(node, Some(g), rows);
+        if cone.as_ref().is_err_and(|s| *s == Stop::OtherElement)
+            && let Some((wider, c)) = self.orbit(node, g, rows)
+        {
+            (rows, cone) = (wider, Ok(c));
+        }
+        let cone = cone?;
+        let written: BTreeSet<Val> = group.members.iter().filter_map(|n| self.view.updates(*n)).collect();
+        if !written.is_disjoint(&cone.inputs) {
+            return Err(Stop::InPlace);
+        }
         if self.need(&cone.inputs).iter().any(|p| *p != g && self.reaches(*p, g)) {
             return Err(Stop::Cycle);
         }
         if self.buffers(g, &cone) > self.budget {
             return Err(Stop::Buffers);
         }
-        Ok(cone)
+        Ok(Join { cone, space, rows })
+    }
+    /// Orbits of the rows of `g` within which `node` reads, as slices between the two show them.
+    fn orbit(&self, node: Node, g: usize, rows: Rows) -> Option<(Rows, Cone)> {
+        let sums = self.heavies(g).all(|h| self.view.is_generic_reduction(h));
+        if self.groups[g].hero != Hero::Reduce || rows.orbit.0 > 1 || !sums {
+            return None;
+        }
+        let (mut next, mut seen) = (vec![node], HashSet::new());
+        let mut found = BTreeSet::new();
+        while let Some(n) = next.pop() {
+            if !seen.insert(n) {
+                continue;
+            }
+            found.extend(self.view.part(n, rows.count).filter(|o| o.0 == 2 && rows.count % (o.0 * o.1) == 0));
+            let below = self.view.nodes[n].reads.iter().filter_map(|v| self.view.values[*v].def);
+            next.extend(below.filter(|d| self.view.nodes[*d].kind == Kind::Map));
+        }
+        found.into_iter().find_map(|orbit| {
+            let rows = Rows { orbit, ..rows };
+            Some((rows, self.cone(node, Some(g), rows).ok()?))
+        })
     }
     pub fn open(&mut self, hero: Hero, rows: i64, why: String) -> usize {
         self.groups.push(Group {
             hero,
-            rows,
+            spaces: vec![Rows::plain(rows)],
             members: vec![],
             deps: BTreeSet::new(),
             clones: BTreeSet::new(),
@@ -346,8 +463,13 @@ impl<'v, 'c> Grouper<'v, 'c> {
         });
         self.groups.len() - 1
     }
-    /// Puts `node` into `g`. Groups that computed it for themselves read it from now on.
-    pub fn join(&mut self, node: Node, g: usize, cone: &Cone) {
+    /// Puts `node` into `g`.
+    pub fn join(&mut self, node: Node, g: usize, join: &Join) {
+        self.groups[g].spaces[join.space] = join.rows;
+        self.add(node, g, &join.cone);
+    }
+    /// Puts `node` into `g`, which has one row space. Groups that computed it for themselves read it from now on.
+    pub fn add(&mut self, node: Node, g: usize, cone: &Cone) {
         let was_free = self.free(node);
         self.group_of[node] = Some(g);
         self.forget(node);
@@ -379,7 +501,8 @@ impl<'v, 'c> Grouper<'v, 'c> {
                 all.inputs.extend(&self.view.nodes[node].reads);
                 continue;
             }
-            if let Ok(c) = self.cone(node, Some(g), self.groups[g].rows) {
+            let found = self.groups[g].spaces.iter().find_map(|rows| self.cone(node, Some(g), *rows).ok());
+            if let Some(c) = found {
                 all.inputs.extend(&c.inputs);
                 all.clones.extend(&c.clones);
             }
@@ -390,11 +513,12 @@ impl<'v, 'c> Grouper<'v, 'c> {
         group.deps = need.into_iter().filter(|p| *p != g).collect();
     }
     /// Makes group `from` part of group `into`; `from` stays behind empty.
-    pub fn absorb(&mut self, into: usize, from: usize) {
+    pub fn absorb(&mut self, into: usize, from: usize, why: &str) {
         let from_group = &mut self.groups[from];
         let members = std::mem::take(&mut from_group.members);
         let (clones, inputs) = (std::mem::take(&mut from_group.clones), std::mem::take(&mut from_group.inputs));
         let (deps, stops) = (std::mem::take(&mut from_group.deps), std::mem::take(&mut from_group.stops));
+        let spaces = from_group.spaces.clone();
         for n in &members {
             self.group_of[*n] = Some(into);
         }
@@ -405,7 +529,14 @@ impl<'v, 'c> Grouper<'v, 'c> {
         group.inputs.extend(inputs);
         group.deps.extend(deps);
         group.stops.extend(stops);
-        group.why = format!("{}; with a loop of as many elements that shares an input", group.why);
+        for rows in spaces {
+            match group.spaces.iter_mut().find(|s| s.count == rows.count) {
+                Some(s) if s.orbit.0 == 1 => *s = rows,
+                Some(_) => {}
+                None => group.spaces.push(rows),
+            }
+        }
+        group.why = format!("{}; {why}", group.why);
         for (g, group) in self.groups.iter_mut().enumerate() {
             if group.deps.remove(&from) && g != into {
                 group.deps.insert(into);

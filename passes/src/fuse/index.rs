@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 /// One coordinate of an index.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Ix {
     /// Of an extent of 1, or a constant.
     Const(i64),
@@ -32,6 +32,8 @@ enum Expr {
 /// Interned expressions, and on which loops of a reduction each depends.
 #[derive(Default)]
 pub struct Table {
+    /// Rows are followed in orbits: of a concatenation only the part that a row lies in.
+    pub orbits: bool,
     seen: HashMap<Expr, usize>,
     exprs: Vec<Expr>,
     /// Product of the extents of the fresh loops that an expression depends on, as a sorted list of them.
@@ -43,6 +45,36 @@ pub struct Table {
 pub fn own(shape: &[i64]) -> Vec<Ix> {
     let count: i64 = shape.iter().product();
     digits(1, count, shape)
+}
+/// Index into `shape` of the element that row `p` of an orbit has: the orbits' numbers make up the digits, as if the
+/// elements of an orbit's other rows were left out. `orbit`: rows of an orbit, and how far apart they are; `tail`:
+/// elements of a row; `unit`: what of them one element of `shape` stands for.
+pub fn of_orbit(shape: &[i64], (count, apart): (i64, i64), p: i64, tail: i64, unit: i64, t: &mut Table) -> Vec<Ix> {
+    let (inner_end, outer_start) = (apart * tail, count * apart * tail);
+    let mut stride = shape.iter().product::<i64>() * unit;
+    let mut index = vec![];
+    for n in shape {
+        if *n <= 1 {
+            index.push(Ix::Const(0));
+            continue;
+        }
+        stride /= n;
+        let inner = if stride < inner_end { (*n).min(inner_end / stride) } else { 1 };
+        let end = stride * n;
+        let middle = if stride < outer_start && end > inner_end { count } else { 1 };
+        let outer = n / (inner * middle);
+        let mut terms = vec![];
+        if inner > 1 {
+            terms.push((Ix::Digit { div: stride, modulus: inner }, 1));
+        }
+        if outer > 1 {
+            let above = (stride * inner * middle).max(outer_start) / count;
+            terms.push((Ix::Digit { div: above, modulus: outer }, inner * middle));
+        }
+        let constant = if middle > 1 { p * inner } else { 0 };
+        index.push(t.sum(&terms, constant));
+    }
+    index
 }
 fn digits(div: i64, count: i64, shape: &[i64]) -> Vec<Ix> {
     let mut stride = count;
@@ -59,6 +91,9 @@ fn digits(div: i64, count: i64, shape: &[i64]) -> Vec<Ix> {
 }
 
 impl Table {
+    pub fn new(orbits: bool) -> Self {
+        Table { orbits, ..Table::default() }
+    }
     fn intern(&mut self, e: Expr) -> Ix {
         if let Some(i) = self.seen.get(&e) {
             return Ix::Other(*i);
@@ -107,17 +142,83 @@ impl Table {
     }
     pub fn sum(&mut self, terms: &[(Ix, i64)], constant: i64) -> Ix {
         let (mut rest, mut constant): (Vec<(Ix, i64)>, i64) = (vec![], constant);
+        let mut add = |x: Ix, factor: i64| match rest.iter_mut().find(|r: &&mut (Ix, i64)| r.0 == x) {
+            Some(r) => r.1 += factor,
+            None => rest.push((x, factor)),
+        };
         for (x, factor) in terms {
             match x {
                 Ix::Const(c) => constant += c * factor,
-                _ if *factor == 0 => {}
-                _ => rest.push((*x, *factor)),
+                Ix::Other(i) if let Expr::Sum(inner, c) = &self.exprs[*i] => {
+                    constant += c * factor;
+                    inner.iter().for_each(|(x, f)| add(*x, f * factor));
+                }
+                _ => add(*x, *factor),
             }
+        }
+        rest.retain(|r| r.1 != 0);
+        // A digit and the one above it are one.
+        rest.sort_unstable_by_key(|r| (r.1, r.0));
+        let mut i = 0;
+        while i < rest.len() {
+            let above = match rest[i] {
+                (Ix::Digit { div, modulus }, f) => rest
+                    .iter()
+                    .position(|r| matches!(r.0, Ix::Digit { div: d, .. } if d == div * modulus) && r.1 == f * modulus),
+                _ => None,
+            };
+            if let (Some(j), (Ix::Digit { div, modulus }, f)) = (above, rest[i])
+                && let Ix::Digit { modulus: m, .. } = rest[j].0
+            {
+                rest[i] = (Ix::Digit { div, modulus: modulus * m }, f);
+                rest.remove(j);
+                i = 0;
+                continue;
+            }
+            i += 1;
         }
         match rest[..] {
             [] => Ix::Const(constant),
             [(x, 1)] if constant == 0 => x,
             _ => self.intern(Expr::Sum(rest, constant)),
+        }
+    }
+    /// Bounds of a coordinate, both included, where they are known.
+    pub fn range(&self, x: Ix) -> Option<(i64, i64)> {
+        match x {
+            Ix::Const(c) => Some((c, c)),
+            Ix::Digit { modulus, .. } => Some((0, modulus - 1)),
+            Ix::Other(i) => match &self.exprs[i] {
+                Expr::Sum(terms, c) => self.range_of(terms, *c),
+                Expr::Linear(parts) => Some((0, parts.iter().map(|p| p.1).product::<i64>() - 1)),
+                Expr::Part(_, _, n) => Some((0, n - 1)),
+                Expr::Fresh(_) => match self.loops[i][..] {
+                    [(own, extent)] if own == i => Some((0, extent - 1)),
+                    _ => None,
+                },
+            },
+        }
+    }
+    fn range_of(&self, terms: &[(Ix, i64)], constant: i64) -> Option<(i64, i64)> {
+        terms.iter().try_fold((constant, constant), |(lo, hi), (x, f)| {
+            let (a, b) = self.range(*x)?;
+            Some((lo + (a * f).min(b * f), hi + (a * f).max(b * f)))
+        })
+    }
+    /// Whether a coordinate is a loop of a reduction itself.
+    pub fn is_loop(&self, x: Ix) -> bool {
+        matches!(x, Ix::Other(i) if matches!(self.loops[i][..], [(own, _)] if own == i))
+    }
+    /// Whether a coordinate is the same for all elements of the op that is computed.
+    pub fn is_shared(&self, x: Ix) -> bool {
+        match x {
+            Ix::Const(_) => true,
+            Ix::Digit { .. } => false,
+            Ix::Other(i) => match &self.exprs[i] {
+                Expr::Fresh(_) => !self.loops[i].is_empty(),
+                Expr::Sum(xs, _) | Expr::Linear(xs) => xs.iter().all(|(x, _)| self.is_shared(*x)),
+                Expr::Part(x, ..) => self.is_shared(*x),
+            },
         }
     }
     /// Row-major number of an index into `shape`.
@@ -139,10 +240,25 @@ impl Table {
             }
             parts.push((*x, *n));
         }
+        // Numbers that do not fill their extents are only seen to be alike as sums.
+        let is_sum = |(x, n): &(Ix, i64)| match x {
+            Ix::Const(c) => *c != 0,
+            Ix::Other(i) => matches!(self.exprs[*i], Expr::Sum(..)),
+            Ix::Digit { modulus, .. } => modulus != n,
+        };
         match parts[..] {
             [] => Ix::Const(0),
             [(x, _)] => x,
             _ if parts.iter().all(|p| p.0 == Ix::Const(0)) => Ix::Const(0),
+            _ if parts.iter().any(is_sum) => {
+                let mut stride = 1;
+                let mut terms = vec![];
+                for (x, n) in parts.iter().rev() {
+                    terms.push((*x, stride));
+                    stride *= n;
+                }
+                self.sum(&terms, 0)
+            }
             _ => self.intern(Expr::Linear(parts)),
         }
     }
@@ -153,9 +269,12 @@ impl Table {
             Ix::Const(0) => return vec![x; shape.len()],
             Ix::Digit { div, modulus } if modulus == count => return digits(div, count, shape),
             Ix::Other(i) => {
-                if let Expr::Linear(parts) = self.exprs[i].clone()
-                    && let Some(index) = self.regroup(x, &parts, shape)
-                {
+                let found = match self.exprs[i].clone() {
+                    Expr::Linear(parts) => self.regroup(x, &parts, shape),
+                    Expr::Sum(terms, constant) => self.divide(terms, constant, shape),
+                    _ => None,
+                };
+                if let Some(index) = found {
                     return index;
                 }
             }
@@ -172,6 +291,58 @@ impl Table {
             index.push(if *n == count { x } else { self.intern(Expr::Part(x, stride, *n)) });
         }
         index
+    }
+    /// The coordinates of a sum, where its terms are whole multiples of the strides or small beside them.
+    fn divide(&mut self, terms: Vec<(Ix, i64)>, constant: i64, shape: &[i64]) -> Option<Vec<Ix>> {
+        let mut stride: i64 = shape.iter().product();
+        let (mut terms, mut constant) = (terms, constant);
+        let mut index = vec![];
+        for n in shape {
+            if *n <= 1 {
+                index.push(Ix::Const(0));
+                continue;
+            }
+            stride /= n;
+            let mut split = vec![];
+            for (x, f) in terms {
+                match x {
+                    // A digit that reaches over the stride is two.
+                    Ix::Digit { div, modulus }
+                        if f > 0
+                            && stride % f == 0
+                            && f < stride
+                            && f * modulus > stride
+                            && modulus % (stride / f) == 0 =>
+                    {
+                        let low = stride / f;
+                        split.push((Ix::Digit { div: div * low, modulus: modulus / low }, stride));
+                        split.push((Ix::Digit { div, modulus: low }, f));
+                    }
+                    Ix::Other(_) if f > 0 && stride % f == 0 && f < stride => {
+                        let low = stride / f;
+                        match self.range(x) {
+                            Some((0, hi)) if hi >= low && (hi + 1) % low == 0 => {
+                                split.push((self.intern(Expr::Part(x, low, (hi + 1) / low)), stride));
+                                split.push((self.intern(Expr::Part(x, 1, low)), f));
+                            }
+                            _ => split.push((x, f)),
+                        }
+                    }
+                    _ => split.push((x, f)),
+                }
+            }
+            let (whole, small): (Vec<_>, Vec<_>) = split.into_iter().partition(|t| t.1 % stride == 0);
+            let q = constant.div_euclid(stride);
+            let rest = constant - q * stride;
+            let (lo, hi) = self.range_of(&small, rest)?;
+            if lo < 0 || hi >= stride {
+                return None;
+            }
+            let whole: Vec<(Ix, i64)> = whole.into_iter().map(|(x, f)| (x, f / stride)).collect();
+            index.push(self.sum(&whole, q));
+            (terms, constant) = (small, rest);
+        }
+        Some(index)
     }
     /// The parts themselves, where runs of them make up the extents of `shape` or the other way round.
     fn regroup(&mut self, whole: Ix, parts: &[(Ix, i64)], shape: &[i64]) -> Option<Vec<Ix>> {
@@ -227,6 +398,33 @@ mod tests {
         let mut t = Table::default();
         let x = own(&[2, 4, 16]);
         assert_eq!(t.flat(&x[..2], &[2, 4]), Ix::Digit { div: 16, modulus: 8 });
+    }
+    /// Element j of the first half of a head of 64 meets element j of the second, through slices and reshapes.
+    #[test]
+    fn halves_of_an_orbit_meet() {
+        let mut t = Table::default();
+        let orbit = (2, 32);
+        let first = of_orbit(&[8, 64], orbit, 0, 1, 1, &mut t);
+        let second = of_orbit(&[8, 64], orbit, 1, 1, 1, &mut t);
+        assert_eq!(t.range(second[1]), Some((32, 63)));
+        let moved = t.sum(&[(first[1], 1)], 32);
+        assert_eq!(moved, second[1]);
+        let flat = t.flat(&[first[0], moved], &[8, 64]);
+        let expected = of_orbit(&[512], orbit, 1, 1, 1, &mut t);
+        assert_eq!(t.flat(&expected, &[512]), flat);
+        let split = t.unflat(flat, &[2, 4, 64]);
+        assert_eq!(split[2], second[1]);
+        assert_eq!(t.flat(&split, &[2, 4, 64]), flat);
+    }
+    #[test]
+    fn neighbours_of_an_orbit_meet() {
+        let mut t = Table::default();
+        let odd = of_orbit(&[4, 16], (2, 1), 1, 1, 1, &mut t);
+        let flat = t.flat(&odd, &[4, 16]);
+        assert_eq!(t.unflat(flat, &[4, 8, 2])[2], Ix::Const(1));
+        let even = of_orbit(&[4, 16], (2, 1), 0, 1, 1, &mut t);
+        let flat = t.flat(&even, &[4, 16]);
+        assert_eq!(t.unflat(flat, &[4, 8, 2])[2], Ix::Const(0));
     }
     #[test]
     fn a_transposed_index_is_another_element() {

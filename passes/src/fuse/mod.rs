@@ -6,6 +6,7 @@
 //! tiles, threads or memory: those are emit's and plan's.
 
 mod assign;
+mod attention;
 mod check;
 mod contraction;
 mod group;
@@ -16,6 +17,7 @@ mod order;
 mod outline;
 mod positions;
 mod prepare;
+mod shared;
 mod view;
 
 use crate::{

@@ -9,6 +9,7 @@ use super::{
 use crate::{
     ir::{rewrite::*, *},
     pass::PassError,
+    rows::Rows,
 };
 use melior::{
     Context,
@@ -83,12 +84,13 @@ impl<'c> Outliner<'c> {
             Hero::Matmul => "matmul",
             Hero::Scan => "scan",
             Hero::Library => "library",
+            Hero::Attention => "attention",
             Hero::Special | Hero::Host => name(view.nodes[group.members[0]].op),
         };
         set_attr(func, "zml.dispatch", b.unit());
         set_attr(func, "zml.hero", b.str(hero));
         if group.hero == Hero::Reduce {
-            set_attr(func, "zml.rows", b.i64_attr(group.rows));
+            Rows::write(&b, func, &group.spaces);
         }
         set_attr(func, "zml.alias", b.i64s(&alias));
         let flags = OperationPrintingFlags::new().use_local_scope();

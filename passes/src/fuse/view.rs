@@ -218,15 +218,18 @@ impl<'c> View<'c> {
             }
             Form::Concat { dim, parts } => {
                 let mut offset = 0;
-                parts
-                    .iter()
-                    .map(|v| {
+                let mut found = vec![];
+                for v in parts {
+                    let (first, n) = (offset, self.values[*v].shape[*dim]);
+                    offset += n;
+                    // Of a row of an orbit only the parts that it may lie in: its others need the rest.
+                    if !t.orbits || t.range(index[*dim]).is_none_or(|(lo, hi)| lo < first + n && hi >= first) {
                         let mut ix = index.to_vec();
-                        ix[*dim] = t.sum(&[(ix[*dim], 1)], -offset);
-                        offset += self.values[*v].shape[*dim];
-                        (*v, ix)
-                    })
-                    .collect()
+                        ix[*dim] = t.sum(&[(ix[*dim], 1)], -first);
+                        found.push((*v, ix));
+                    }
+                }
+                found
             }
             Form::Update { update, starts } => {
                 let mut found = vec![(*update, index.to_vec())];
@@ -252,6 +255,51 @@ impl<'c> View<'c> {
                 extents.iter().zip(reduces).filter(|x| *x.1).fold(1, |n, x| n.saturating_mul(*x.0))
             }
             _ => 1,
+        }
+    }
+    /// If the op takes one of several equal runs, or every n-th element, of a dimension of a value with `rows` elements:
+    /// how many such parts there are, and how many elements apart they lie.
+    pub fn part(&self, node: Node, rows: i64) -> Option<(i64, i64)> {
+        let Form::Slice { from, strides, .. } = &self.nodes[node].form else { return None };
+        let (whole, part) = (&self.values[*from].shape, &self.values[self.nodes[node].results[0]].shape);
+        let d = (0..whole.len()).find(|d| whole[*d] != part[*d])?;
+        let after: i64 = whole[d + 1..].iter().product();
+        if part[d] == 0 || whole[d] % part[d] != 0 || whole.iter().product::<i64>() != rows {
+            return None;
+        }
+        let apart = if strides[d] == 1 { part[d] * after } else { after };
+        Some((whole[d] / part[d], apart))
+    }
+    /// Whether a reduction is a sum of products or the like: a generic, whose rows may read a vector in common.
+    pub fn is_generic_reduction(&self, node: Node) -> bool {
+        self.nodes[node].kind == Kind::Reduce && name(self.nodes[node].op) == "linalg.generic"
+    }
+    /// Whether a reduction has one accumulator and one op that joins.
+    pub fn is_by_one_op(&self, node: Node) -> bool {
+        let op = self.nodes[node].op;
+        op.result_count() == 1 && name(op) == "linalg.reduce" && ops(block(op, 0)).len() == 2
+    }
+    pub fn is_sum_of_products(&self, node: Node) -> bool {
+        Generic::of(self.nodes[node].op).is_some_and(|g| super::contraction::of(&g).is_some())
+    }
+    /// What a reduction reads at places that depend on its reduction loops alone, seen through reshapes.
+    pub fn shared(&self, node: Node) -> Vec<Val> {
+        let mut t = Table::default();
+        let all = self.operands_at(node, &self.own(node), &mut t);
+        let all =
+            all.into_iter().filter(|(v, ix)| self.values[*v].elements() > 1 && ix.iter().all(|x| t.is_shared(*x)));
+        all.map(|(v, _)| self.behind_reshapes(v)).collect()
+    }
+    /// Whether a reduction reads `v` only so.
+    pub fn is_shared(&self, node: Node, v: Val) -> bool {
+        let mut t = Table::default();
+        let all = self.operands_at(node, &self.own(node), &mut t);
+        all.iter().filter(|(w, _)| *w == v).all(|(_, ix)| ix.iter().all(|x| t.is_shared(*x)))
+    }
+    fn behind_reshapes(&self, v: Val) -> Val {
+        match self.values[v].def.map(|d| &self.nodes[d].form) {
+            Some(Form::Reshape(from)) => self.behind_reshapes(*from),
+            _ => v,
         }
     }
     /// The index of the op's own element `f`.

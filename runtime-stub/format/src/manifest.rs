@@ -166,6 +166,10 @@ pub struct Kernel {
     pub scalar_bytes: u32,
     /// The source ops of the kernel, for traces: `dot_general_add_maximum`.
     pub label: String,
+    /// The kernel itself waits for what was launched before it, so it may start early (CUDA: programmatic dependent
+    /// launch).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub overlaps: bool,
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -32,6 +32,7 @@ fn example() -> (Writer, Manifest) {
             buffers: vec![Access::Read, Access::Read, Access::Write],
             scalar_bytes: 4,
             label: "add".into(),
+            overlaps: false,
         }],
         programs: vec![Program {
             arena_bytes: 64,

@@ -4,7 +4,7 @@ use super::{
     Driver, Platform, Unavailable,
     stream::{
         Failed, StreamDevice, Vendor,
-        api::{Api, Code, Events, Flavor, Function, Module, Opened, Source},
+        api::{Api, Code, Events, Flavor, Function, Launch, Module, Opened, Source, Stream},
         check,
     },
 };
@@ -44,9 +44,32 @@ struct Own {
     context_set: unsafe extern "C" fn(Context) -> Code,
     module_load: unsafe extern "C" fn(*mut Module, *const c_void, c_uint, *mut i32, *mut *mut c_void) -> Code,
     function_attribute: unsafe extern "C" fn(Function, i32, i32) -> Code,
+    /// Not in drivers before 11.8.
+    launch: Option<unsafe extern "C" fn(*const LaunchConfig, Function, *mut *mut c_void, *mut *mut c_void) -> Code>,
     error_name: unsafe extern "C" fn(Code, *mut *const c_char) -> Code,
     error_text: unsafe extern "C" fn(Code, *mut *const c_char) -> Code,
 }
+
+/// `CUlaunchAttribute`
+#[repr(C)]
+struct LaunchAttribute {
+    id: i32,
+    _pad: i32,
+    value: i32,
+    _rest: [i32; 15],
+}
+/// `CUlaunchConfig`
+#[repr(C)]
+struct LaunchConfig {
+    grid: [c_uint; 3],
+    block: [c_uint; 3],
+    shared: c_uint,
+    stream: Stream,
+    attributes: *mut LaunchAttribute,
+    count: c_uint,
+}
+/// `CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION`
+const PROGRAMMATIC_SERIALIZATION: i32 = 6;
 
 struct Library {
     opened: Opened,
@@ -73,6 +96,8 @@ fn load() -> Result<Library, Unavailable> {
         context_set: get!("cuCtxSetCurrent"),
         module_load: get!("cuModuleLoadDataEx"),
         function_attribute: get!("cuFuncSetAttribute"),
+        // Safety: as above.
+        launch: unsafe { opened.library.get(b"cuLaunchKernelEx") }.ok().map(|f| *f),
         error_name: get!("cuGetErrorName"),
         error_text: get!("cuGetErrorString"),
     };
@@ -300,6 +325,24 @@ impl Vendor for Chip {
         // Safety: the function is of a loaded module.
         let code = unsafe { (self.library.own.function_attribute)(function, MAX_DYNAMIC_SHARED, bytes as i32) };
         check("cuFuncSetAttribute", code)
+    }
+
+    unsafe fn launch_early(&self, l: &Launch) -> Result<(), Failed> {
+        let Some(launch) = self.library.own.launch else {
+            // Safety: as the caller promises; an early start is only allowed, not needed.
+            return unsafe { l.plain(self.api()) };
+        };
+        let mut attribute = LaunchAttribute { id: PROGRAMMATIC_SERIALIZATION, _pad: 0, value: 1, _rest: [0; 15] };
+        let config = LaunchConfig {
+            grid: l.grid,
+            block: l.block,
+            shared: l.shared,
+            stream: l.stream,
+            attributes: &raw mut attribute,
+            count: 1,
+        };
+        // Safety: as the caller promises; the configuration is read before the call returns.
+        check("cuLaunchKernelEx", unsafe { launch(&raw const config, l.function, l.arguments, null_mut()) })
     }
 
     fn describe(&self, code: Code) -> String {

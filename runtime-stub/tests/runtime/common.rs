@@ -76,6 +76,7 @@ fn profile(target: &str, writer: &mut Writer) -> Profile {
         buffers: access(accesses),
         scalar_bytes: 8,
         label: format!("test_{symbol}"),
+        overlaps: false,
     };
     let kernels = kernels::KERNELS.iter().map(kernel).collect();
     Profile { target: target.into(), name: name.into(), requires, kernels, programs: vec![] }

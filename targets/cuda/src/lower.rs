@@ -7,6 +7,7 @@
 use melior::{Context, ir::Module};
 use zmlc_passes::{
     context::run_pipeline,
+    ir::{B, block, int_attr, name, ops, rewrite, walk},
     llvm,
     pass::{Env, Pass, PassError},
 };
@@ -27,6 +28,7 @@ impl Pass for LowerToNvvm {
             found.ok_or_else(|| PassError::Bug(format!("profile {} has no option `{key}`", spec.name)))
         };
         let (chip, features) = (option("chip")?, option("features")?);
+        wait_for_earlier_grids(context, module);
         crate::matrix::lower(context, module);
         llvm::prepare_kernels(context, module, spec.subgroup);
         let pipeline = format!(
@@ -34,9 +36,28 @@ impl Pass for LowerToNvvm {
              convert-scf-to-cf,convert-gpu-to-nvvm{{use-bare-ptr-memref-call-conv=1}},reconcile-unrealized-casts,canonicalize))"
         );
         run_pipeline(context, module, &pipeline)?;
+        llvm::align_workgroup_memory(context, module);
+        for f in llvm::gpu_modules(module).into_iter().flat_map(|g| ops(block(g, 0))) {
+            if let Some(n) = int_attr(f, "zml.resident") {
+                let b = B::before(context, f);
+                rewrite::set_attr(f, "nvvm.minctasm", b.attr(&format!("{n} : i32")));
+            }
+        }
         crate::shared::place(context, module)
     }
     fn verify<'c>(&self, _context: &'c Context, module: &Module<'c>, _env: Env) -> Result<(), PassError> {
         llvm::only_dialects(module, &["llvm", "nvvm"])
+    }
+}
+
+/// `zml.await` as grid dependency control: wait for earlier grids, then let later ones start.
+fn wait_for_earlier_grids<'c>(context: &'c Context, module: &Module<'c>) {
+    for op in llvm::gpu_modules(module).into_iter().flat_map(walk).filter(|op| name(*op) == "zml.await") {
+        let b = B::before(context, op);
+        for action in ["wait", "launch_dependents"] {
+            let kind = b.attr(&format!("#nvvm<grid_dep_action {action}>"));
+            b.op("nvvm.griddepcontrol", &[], &[], &[("kind", kind)], vec![]);
+        }
+        rewrite::erase(op);
     }
 }

@@ -456,7 +456,7 @@ impl<'c> Work<'_, 'c> {
                 let loops = loops(em, self.c, &[(&self.c.batch, self.batch), (&self.c.m, m), (&self.c.n, n)]);
                 let index = self.c.nest.out_index(em, 0, &loops);
                 let at = em.ix.linear(&index, &shape(result.r#type()));
-                em.heroes.insert(key(result), (index, lanes));
+                em.heroes.insert(key(result), vec![(index, lanes)]);
                 write(em, b, d, self.frame, items, at);
             });
         });

@@ -13,9 +13,9 @@ use super::{
 };
 use crate::ir::*;
 
-/// The initial values of a reduction at the thread's row.
-pub fn initial<'c>(em: &mut Em<'c>, b: &B<'c>, h: &Heavy<'c>, place: &Place, across: usize) -> Vec<Lanes<'c>> {
-    let index = em.ix.delinear(place.row, &h.extents());
+/// The initial values of a reduction at a row.
+pub fn initial<'c>(em: &mut Em<'c>, b: &B<'c>, h: &Heavy<'c>, row: Ix, across: usize) -> Vec<Lanes<'c>> {
+    let index = em.ix.delinear(row, &h.extents());
     h.nest
         .outs
         .iter()
@@ -31,7 +31,8 @@ fn has_initial(h: &Heavy) -> bool {
     !matches!(h.combiner, Combiner::Serial) && !has_attr(h.nest.op, "zml.partial")
 }
 
-/// Joins the parts of each row and makes the row's values known to the engine.
+/// Joins the parts of each of the thread's rows and makes the rows' values known to the engine. `partial`: by row,
+/// reduction, result, lane.
 pub fn meet<'c>(
     em: &mut Em<'c>,
     b: &B<'c>,
@@ -41,40 +42,46 @@ pub fn meet<'c>(
     heavy: &[&Heavy<'c>],
     partial: &[V<'c>],
 ) {
-    let across = plan.lanes_across();
+    let across = plan.lanes_across() as usize;
+    // Each row's reductions, one row after the other.
+    let all: Vec<&Heavy> = place.rows.iter().flat_map(|_| heavy.iter().copied()).collect();
+    let slots: Vec<V> = if frame.shared.is_empty() {
+        vec![]
+    } else {
+        let firsts: Vec<usize> =
+            heavy.iter().flat_map(|h| (0..h.nest.outs.len()).map(|i| h.first_shared + i)).collect();
+        let places = (0..place.rows.len()).flat_map(|j| firsts.iter().map(move |i| i + j * plan.arrays));
+        places.filter_map(|i| frame.shared.get(i).copied()).collect()
+    };
     let joined = match (plan.parts, plan.subgroup) {
         (1, _) => partial.to_vec(),
-        (_, 0) => tree(em, b, frame, plan, place, heavy, partial),
-        _ => exchange(em, b, frame, plan, heavy, partial),
+        (_, 0) => tree(em, b, frame, plan, place, &all, (&slots, partial)),
+        _ => exchange(em, b, frame, plan, &all, &slots, partial),
     };
-    let mut init = vec![];
-    let mut whole = vec![];
-    for h in heavy {
-        if has_initial(h) {
-            init.extend(initial(em, b, h, place, across as usize).into_iter().flatten());
+    let mut joined = &joined[..];
+    let mut found: Vec<(usize, Vec<Ix>, Lanes)> = vec![];
+    for row in &place.rows {
+        for h in heavy {
+            let n = h.nest.outs.len() * across;
+            let (mine, rest) = joined.split_at(n);
+            joined = rest;
+            let whole = if !has_initial(h) {
+                mine.to_vec()
+            } else {
+                let first: Vec<V> = initial(em, b, h, *row, across).into_iter().flatten().collect();
+                combine(em, b, &[h], &first, mine, across)
+            };
+            let index = em.ix.delinear(*row, &h.extents());
+            for (i, lanes) in whole.chunks(across).enumerate() {
+                found.push((key(result(h.nest.op, i)), index.clone(), lanes.to_vec()));
+            }
         }
     }
-    let (mut joined, mut init) = (&joined[..], &init[..]);
-    for h in heavy {
-        let n = h.nest.outs.len() * across as usize;
-        let (mine, rest) = joined.split_at(n);
-        joined = rest;
-        if !has_initial(h) {
-            whole.extend(mine.to_vec());
-            continue;
-        }
-        let (first, rest) = init.split_at(n);
-        init = rest;
-        whole.extend(combine(em, b, &[h], first, mine, across as usize));
-    }
-    let mut whole = &whole[..];
-    for h in heavy {
-        let index = em.ix.delinear(place.row, &h.extents());
-        for i in 0..h.nest.outs.len() {
-            let (lanes, rest) = whole.split_at(across as usize);
-            whole = rest;
-            em.heroes.insert(key(result(h.nest.op, i)), (index.clone(), lanes.to_vec()));
-        }
+    found.iter().for_each(|(value, ..)| {
+        em.heroes.remove(value);
+    });
+    for (value, index, lanes) in found {
+        em.heroes.entry(value).or_default().push((index, lanes));
     }
 }
 
@@ -86,16 +93,12 @@ fn tree<'c>(
     plan: &Plan,
     place: &Place,
     heavy: &[&Heavy<'c>],
-    partial: &[V<'c>],
+    (arrays, partial): (&[V<'c>], &[V<'c>]),
 ) -> Vec<V<'c>> {
     let across = plan.lanes_across();
     let block = plan.parts * plan.owned;
     // (array, lane) of each accumulator.
-    let slots: Vec<(V, i64)> = heavy
-        .iter()
-        .flat_map(|h| (0..h.nest.outs.len()).map(|i| frame.shared[h.first_shared + i]))
-        .flat_map(|m| (0..across).map(move |l| (m, l)))
-        .collect();
+    let slots: Vec<(V, i64)> = arrays.iter().flat_map(|m| (0..across).map(move |l| (*m, l))).collect();
     let stride = if plan.across { plan.owned } else { 1 };
     let at = |em: &mut Em<'c>, b: &B<'c>, thread: Ix, lane: i64| {
         let i = em.ix.add_constant(thread, lane * block);
@@ -147,7 +150,7 @@ fn tree<'c>(
     let first = em.ix.add(frame.thread, minus);
     load(em, b, first)
 }
-fn barrier(b: &B) {
+pub fn barrier(b: &B) {
     b.op("gpu.barrier", &[], &[], &[], vec![]);
 }
 /// Parts meet in registers within a subgroup; where a row has several, those meet in workgroup memory, once.
@@ -157,6 +160,7 @@ fn exchange<'c>(
     frame: &Frame<'c>,
     plan: &Plan,
     heavy: &[&Heavy<'c>],
+    slots: &[V<'c>],
     partial: &[V<'c>],
 ) -> Vec<V<'c>> {
     let t = b.i(32);
@@ -176,8 +180,6 @@ fn exchange<'c>(
     if plan.parts <= plan.subgroup {
         return mine;
     }
-    let slots: Vec<V> =
-        heavy.iter().flat_map(|h| (0..h.nest.outs.len()).map(|i| frame.shared[h.first_shared + i])).collect();
     let (lane, group) = (em.ix.rem(frame.thread, plan.subgroup), em.ix.div(frame.thread, plan.subgroup));
     em.if_below(b, lane, 1, |em, b| {
         let at = em.ssa(b, group);

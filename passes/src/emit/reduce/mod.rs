@@ -10,7 +10,12 @@
 //! take neighbouring rows instead and the lanes of a vector are rows.
 //!
 //! The initial value goes in once, after the parts have met.
+//!
+//! A dispatch may have several row spaces ([`Rows`]): each workgroup works for one of them. What all rows read whole is
+//! first brought into workgroup memory ([`Stage`]), and reductions of one element that it needs (the sum of squares of
+//! a norm) are done before by the whole workgroup: every workgroup does that again, which is cheaper than a launch.
 
+mod matvec;
 mod meet;
 mod plan;
 
@@ -18,93 +23,407 @@ use super::{
     build::{Em, Lanes},
     combine::{Combiner, neutral},
     index::Ix,
-    kernel::{Dispatch, Frame, Launch, kernel},
+    kernel::{Dispatch, Frame, Launch, eager_kernel},
     loops::{cost, too_large},
+    nest::Nest,
     output::{Item, items, write},
+    stage::Stage,
 };
-use crate::{ir::*, pass::PassError, spec::DeviceSpec};
-use meet::{initial, meet};
+use crate::{ir::*, pass::PassError, rows::Rows, spec::DeviceSpec};
+use meet::{barrier, initial, meet};
 use melior::ir::Type;
 use plan::{Heavy, MOST_OPS, Plan, UNROLL, heavy, plan, power_below};
 
-pub fn emit<'c>(b: &B<'c>, d: &Dispatch<'c>, spec: &DeviceSpec) -> Result<Launch, PassError> {
-    let rows = int_attr(d.func, "zml.rows")
-        .ok_or_else(|| PassError::Bug(format!("{}: a reduce dispatch says zml.rows", d.name)))?;
+/// The work of one row space.
+struct Section<'c> {
+    plan: Plan,
+    heavy: Vec<Heavy<'c>>,
+    items: Vec<Item<'c>>,
+    /// Workgroups before its own, and its own.
+    first: i64,
+    groups: i64,
+}
+
+pub fn emit<'c>(b: &B<'c>, d: &mut Dispatch<'c>, spec: &DeviceSpec) -> Result<Launch, PassError> {
+    let spaces =
+        Rows::of(d.func).ok_or_else(|| PassError::Bug(format!("{}: a reduce dispatch says zml.rows", d.name)))?;
     let heavy = heavy(d);
     if heavy.is_empty() {
         return Err(PassError::Bug(format!("{}: the hero reduce has no reduction", d.name)));
     }
-    let items = items(d);
-    let plan = plan(d, &heavy, &items, rows, spec);
-    let (block, groups) = (plan.parts * plan.owned, (plan.rows / plan.lanes_across() + plan.owned - 1) / plan.owned);
+    let many = spaces.iter().all(|s| s.count > 1);
+    let (mut before, heavy): (Vec<Heavy>, Vec<Heavy>) = heavy.into_iter().partition(|h| many && h.rows() == 1);
+    let mut sections = split(d, &spaces, heavy);
+    let mut stages = stages(&sections, spec, !before.is_empty());
+    let block = deal(d, &mut sections, spec, !stages.is_empty() || !before.is_empty());
+    if sections.iter().all(|s| s.plan.matvec) {
+        d.resident = Some(matvec::RESIDENT);
+    }
+    let d = &*d;
+    let (groups, mut shared) = (sections.iter().map(|s| s.groups).sum(), vec![]);
+    for s in &mut sections {
+        let rows = s.plan.rows_at_once();
+        s.plan.arrays = arrays(&mut s.heavy, &s.plan, rows, &mut shared);
+    }
+    let mut whole = plan::whole(&before, block, spec);
+    whole.arrays = arrays(&mut before, &whole, 1, &mut shared);
+    let kept = shared.len();
+    let mut room = i64::from(spec.shared_bytes) - shared.iter().map(|(n, t)| n * elem_bytes(*t)).sum::<i64>();
+    stages.retain(|s| {
+        let fits = s.bytes() <= room;
+        room -= if fits { s.bytes() } else { 0 };
+        fits
+    });
+    shared.extend(stages.iter().map(|s| (s.count(), s.kept(b))));
     let launch = Launch::new(groups, block as u32, spec).ok_or_else(|| too_large(d))?;
-    let shared: Vec<(i64, Type)> = if plan.parts == 1 {
-        vec![]
-    } else {
-        let outs = heavy.iter().flat_map(|h| &h.nest.outs);
-        // After an exchange within subgroups, one value of each meets the others'.
-        let slots = if plan.subgroup > 0 { block / plan.subgroup } else { block * plan.lanes_across() };
-        outs.map(|o| (slots, elem(o.r#type()))).filter(|_| plan.subgroup == 0 || plan.parts > plan.subgroup).collect()
-    };
-    kernel(b, d, launch, &shared, |em, b, frame| {
-        if rows == 0 {
+    let first = First { before, whole, stages, kept, block };
+    eager_kernel(b, d, launch, &shared, |em, b, frame| {
+        if spaces.iter().all(|s| s.count == 0) {
             return;
         }
-        em.if_below(b, frame.group, groups, |em, b| rows_of_group(em, b, d, frame, &plan, &heavy, &items));
+        em.if_below(b, frame.group, groups, |em, b| dealt(em, b, d, frame, &first, &sections));
     });
     Ok(launch)
 }
 
-/// The thread's place: its row (of lanes, with `across`) and its part.
+/// What every workgroup does before its rows.
+struct First<'c> {
+    /// Reductions of one element, by the whole workgroup.
+    before: Vec<Heavy<'c>>,
+    whole: Plan,
+    stages: Vec<Stage<'c>>,
+    /// Where the stages' arrays begin.
+    kept: usize,
+    block: i64,
+}
+impl<'c> First<'c> {
+    fn emit(&self, em: &mut Em<'c>, b: &B<'c>, frame: &Frame<'c>) {
+        if !self.before.is_empty() {
+            let zero = em.ix.constant(0);
+            let place = Place { rows: vec![zero], part: frame.thread, unclamped: zero };
+            levels(em, b, frame, &self.whole, &place, &self.before, MOST_OPS);
+        }
+        if !self.stages.is_empty() {
+            em.staged.clear();
+            let memory = &frame.shared[self.kept..];
+            let filled: Vec<_> = self
+                .stages
+                .iter()
+                .zip(memory)
+                .map(|(s, m)| (key(s.value), s.fill(em, b, frame, self.block, *m)))
+                .collect();
+            em.staged.extend(filled);
+            barrier(b);
+        }
+    }
+    /// Whether a value can be had without any of it.
+    fn is_apart(&self, d: &Dispatch<'c>, v: V<'c>) -> bool {
+        if !d.is_constant(v) {
+            return false;
+        }
+        let (mut next, mut seen) = (vec![v], std::collections::HashSet::new());
+        while let Some(v) = next.pop() {
+            if !seen.insert(key(v)) {
+                continue;
+            }
+            let Some(op) = def(v) else { continue };
+            if Nest::of(op).is_some_and(|n| !n.is_parallel()) {
+                return false;
+            }
+            next.extend(reads(op).into_iter().chain(operands(op)));
+        }
+        true
+    }
+}
+
+/// Reductions and results by the space that they belong to.
+fn split<'c>(d: &Dispatch<'c>, spaces: &[Rows], heavy: Vec<Heavy<'c>>) -> Vec<Section<'c>> {
+    let mut of: std::collections::HashMap<usize, usize> = std::collections::HashMap::new();
+    for op in &d.ops {
+        let own = heavy.iter().find(|h| op_key(h.nest.op) == op_key(*op));
+        let own = own.and_then(|h| spaces.iter().position(|s| s.count == h.rows()));
+        let space = own.or_else(|| reads(*op).iter().find_map(|v| of.get(&key(*v)).copied()));
+        if let Some(space) = space {
+            of.extend(results(*op).iter().map(|r| (key(*r), space)));
+        }
+    }
+    let mut items: Vec<Vec<Item>> = spaces.iter().map(|_| vec![]).collect();
+    for item in self::items(d) {
+        let space = of.get(&key(d.results[item.result])).copied().unwrap_or(0);
+        items[space].push(item);
+    }
+    let mut parts: Vec<Vec<Heavy>> = spaces.iter().map(|_| vec![]).collect();
+    for h in heavy {
+        let space = spaces.iter().position(|s| s.count == h.rows()).unwrap_or(0);
+        parts[space].push(h);
+    }
+    let all = spaces.iter().zip(parts).zip(items);
+    all.map(|((s, heavy), items)| {
+        let plan = Plan::empty(*s);
+        Section { plan, heavy, items, first: 0, groups: 0 }
+    })
+    .collect()
+}
+
+/// What every row of the sections reads whole.
+fn stages<'c>(sections: &[Section<'c>], spec: &DeviceSpec, needed: bool) -> Vec<Stage<'c>> {
+    let mut found: Vec<Stage> = vec![];
+    for s in sections {
+        if !needed && s.plan.space.count < matvec::LEAST_ROWS {
+            continue;
+        }
+        for h in s.heavy.iter().filter(|h| matvec::is_plain(h)) {
+            for i in (0..h.nest.ins.len()).filter(|i| h.nest.is_shared_by_rows(*i)) {
+                let mut value = h.nest.ins[i];
+                while let Some(op) = def(value)
+                    && matches!(name(op), "tensor.expand_shape" | "tensor.collapse_shape")
+                {
+                    value = operand(op, 0);
+                }
+                let t = value.r#type();
+                if !is_tensor(t) || elements(t) < 2 || is_i1(elem(t)) || is_index(elem(t)) {
+                    continue;
+                }
+                // A constant everywhere is nothing to keep.
+                let computed = def(value).is_none_or(|op| name(op).starts_with("linalg.generic"));
+                let stage = Stage { value, run: matvec::lanes(&h.nest, spec) };
+                let is_new = !found.iter().any(|f| key(f.value) == key(value));
+                if computed && is_new && h.nest.reduction_extent() == stage.count() {
+                    found.push(stage);
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Plans the sections and deals workgroups out among them; threads of a workgroup.
+fn deal<'c>(d: &Dispatch<'c>, sections: &mut [Section<'c>], spec: &DeviceSpec, staged: bool) -> i64 {
+    let several = sections.len() > 1;
+    let mut block = 0;
+    if staged || several || sections[0].plan.space.orbit.0 > 1 {
+        block = matvec::plans(d, sections, spec, staged);
+    } else {
+        let s = &mut sections[0];
+        s.plan = plan(d, &s.heavy, &s.items, s.plan.space.count, spec);
+        block = block.max(s.plan.parts * s.plan.owned);
+        s.groups = (s.plan.units() + s.plan.owned - 1) / s.plan.owned;
+    }
+    let mut first = 0;
+    for s in sections {
+        s.first = first;
+        first += s.groups;
+    }
+    block
+}
+
+/// Adds the arrays in which partial results meet, one for each accumulator of each row that a thread has at once; how
+/// many a row has.
+fn arrays<'c>(heavy: &mut [Heavy<'c>], plan: &Plan, rows: usize, shared: &mut Vec<(i64, Type<'c>)>) -> usize {
+    let outs: Vec<Type> = heavy.iter().flat_map(|h| &h.nest.outs).map(|o| elem(o.r#type())).collect();
+    let mut next = shared.len();
+    for h in heavy {
+        h.first_shared = next;
+        next += h.nest.outs.len();
+    }
+    let block = plan.parts * plan.owned;
+    // After an exchange within subgroups, one value of each meets the others'.
+    let slots = if plan.subgroup > 0 { block / plan.subgroup } else { block * plan.lanes_across() };
+    if plan.parts > plan.subgroup.max(1) {
+        for _ in 0..rows {
+            shared.extend(outs.iter().map(|t| (slots, *t)));
+        }
+    }
+    outs.len()
+}
+
+/// The section that the workgroup's number belongs to.
+fn dealt<'c>(
+    em: &mut Em<'c>,
+    b: &B<'c>,
+    d: &Dispatch<'c>,
+    frame: &Frame<'c>,
+    first: &First<'c>,
+    sections: &[Section<'c>],
+) {
+    let (s, rest) = sections.split_first().expect("at least one space");
+    if s.groups == 0 && !rest.is_empty() {
+        return dealt(em, b, d, frame, first, rest);
+    }
+    let group = em.ix.add_constant(frame.group, -s.first);
+    let run = |em: &mut Em<'c>, b: &B<'c>, group: Ix| {
+        let (plan, meets) = (&s.plan, s.plan.parts > s.plan.subgroup.max(1));
+        let zero = em.ix.constant(0);
+        let place = place(em, b, frame, s, (group, zero));
+        // Rows' own inputs are under way while all that they share is computed.
+        ahead(em, b, d, first, s, &place);
+        d.wait(b);
+        first.emit(em, b, frame);
+        if plan.rounds == 1 {
+            return rows_of_group(em, b, d, frame, s, &place);
+        }
+        // What the first round has of the common vector must not stay in registers for the others.
+        em.scoped(|em| rows_of_group(em, b, d, frame, s, &place));
+        em.for_each(b, plan.rounds - 1, &[], |em, b, round, _| {
+            if meets {
+                // This round writes where the last one reads.
+                barrier(b);
+            }
+            let round = em.ix.add_constant(round, 1);
+            let place = self::place(em, b, frame, s, (group, round));
+            rows_of_group(em, b, d, frame, s, &place);
+            vec![]
+        });
+    };
+    if rest.is_empty() {
+        // The branches before leave no smaller number.
+        let number = if s.first > 0 {
+            let x = em.ssa(b, group);
+            em.ix.value(x, (0, s.groups - 1))
+        } else {
+            group
+        };
+        return run(em, b, number);
+    }
+    let (x, end) = (em.ssa(b, frame.group), em.index(s.first + s.groups));
+    let mine = b.cmpi("ult", x, end);
+    em.if_else(
+        b,
+        mine,
+        &[],
+        |em, b| {
+            let x = em.ssa(b, group);
+            let number = em.ix.value(x, (0, s.groups - 1));
+            run(em, b, number);
+            vec![]
+        },
+        |em, b| {
+            dealt(em, b, d, frame, first, rest);
+            vec![]
+        },
+    );
+}
+
+/// The thread's place: its rows (of lanes, with `across`) and its part of them.
 struct Place {
-    row: Ix,
+    rows: Vec<Ix>,
     part: Ix,
-    /// Number of the row before it was kept inside.
+    /// Number of the unit before it was kept inside.
     unclamped: Ix,
 }
-fn place<'c>(em: &mut Em<'c>, b: &B<'c>, frame: &Frame<'c>, plan: &Plan) -> Place {
+fn place<'c>(em: &mut Em<'c>, b: &B<'c>, frame: &Frame<'c>, s: &Section<'c>, (group, round): (Ix, Ix)) -> Place {
+    let plan = &s.plan;
     let (local, part) = if plan.across {
         (em.ix.rem(frame.thread, plan.owned), em.ix.div(frame.thread, plan.owned))
     } else {
         (em.ix.div(frame.thread, plan.parts), em.ix.rem(frame.thread, plan.parts))
     };
-    let first = em.ix.scale(frame.group, plan.owned);
+    let first = em.ix.scale(round, s.groups);
+    let first = em.ix.add(first, group);
+    let first = em.ix.scale(first, plan.owned);
     let unclamped = em.ix.add(first, local);
-    let rows = plan.rows / plan.lanes_across();
-    let mut row = unclamped;
-    if em.ix.range(row).1 >= rows {
+    let units = plan.units();
+    let mut unit = unclamped;
+    if em.ix.range(unit).1 >= units {
         // Threads without a row do the last one again and do not write.
-        let (x, last) = (em.ssa(b, row), em.index(rows - 1));
+        let (x, last) = (em.ssa(b, unit), em.index(units - 1));
         let v = b.same("arith.minui", &[x, last]);
-        row = em.ix.value(v, (0, rows - 1));
+        unit = em.ix.value(v, (0, units - 1));
+    }
+    if plan.rows_at_once() > 1 {
+        let x = em.ssa(b, unit);
+        unit = em.ix.value(x, (0, units - 1));
     }
     if let Some(j) = plan.along {
         // The rows in the order in which they lie in memory: dimension j innermost, cut into lanes.
         let order: Vec<usize> = (0..plan.shape.len()).filter(|d| *d != j).chain([j]).collect();
         let lanes = plan.lanes;
         let extents: Vec<i64> = order.iter().map(|d| plan.shape[*d] / if *d == j { lanes } else { 1 }).collect();
-        let mut index = vec![row; order.len()];
-        for (d, i) in order.iter().zip(em.ix.delinear(row, &extents)) {
+        let mut index = vec![unit; order.len()];
+        for (d, i) in order.iter().zip(em.ix.delinear(unit, &extents)) {
             index[*d] = i;
         }
         let lane = em.ix.lane(lanes);
         index[j] = em.ix.scale(index[j], lanes);
         index[j] = em.ix.add(index[j], lane);
-        row = em.ix.linear(&index, &plan.shape);
+        unit = em.ix.linear(&index, &plan.shape);
     }
-    Place { row, part, unclamped }
+    let (count, apart) = plan.space.orbit;
+    let mut rows = vec![];
+    for k in 0..plan.together {
+        let orbit = em.ix.scale(unit, plan.together);
+        let orbit = em.ix.add_constant(orbit, k);
+        if count == 1 {
+            rows.push(orbit);
+            continue;
+        }
+        let (high, low) = (em.ix.div(orbit, apart), em.ix.rem(orbit, apart));
+        let high = em.ix.scale(high, count * apart);
+        let first = em.ix.add(high, low);
+        rows.extend((0..count).map(|p| em.ix.add_constant(first, p * apart)));
+    }
+    Place { rows, part, unclamped }
 }
 
-fn rows_of_group<'c>(
+fn rows_of_group<'c>(em: &mut Em<'c>, b: &B<'c>, d: &Dispatch<'c>, frame: &Frame<'c>, s: &Section<'c>, place: &Place) {
+    let budget = if s.plan.matvec { MOST_OPS } else { MOST_OPS / (cost(d) * s.plan.lanes).max(1) };
+    levels(em, b, frame, &s.plan, place, &s.heavy, budget);
+    em.if_below(b, place.unclamped, s.plan.units(), |em, b| tails(em, b, d, frame, &s.plan, place, &s.items));
+}
+
+/// Loads what the thread's rows have for themselves, where all of it is written out anyway.
+fn ahead<'c>(em: &mut Em<'c>, b: &B<'c>, d: &Dispatch<'c>, first: &First<'c>, s: &Section<'c>, place: &Place) {
+    let plan = &s.plan;
+    if !plan.matvec || plan.across {
+        return;
+    }
+    for row in &place.rows {
+        for h in &s.heavy {
+            let chunks = h.nest.reduction_extent() / plan.lanes;
+            if chunks % plan.parts != 0 || chunks / plan.parts > UNROLL {
+                continue;
+            }
+            let own =
+                (0..h.nest.ins.len()).filter(|i| !h.nest.is_shared_by_rows(*i) && first.is_apart(d, h.nest.ins[*i]));
+            let own: Vec<usize> = own.collect();
+            for u in 0..chunks / plan.parts {
+                let k = em.ix.add_constant(place.part, u * plan.parts);
+                let loops = element(em, h, plan, *row, k);
+                for i in &own {
+                    let at = h.nest.in_index(em, *i, &loops);
+                    em.fetch(b, h.nest.ins[*i], &at);
+                }
+            }
+        }
+    }
+}
+
+/// The loops of a reduction at chunk `k` of a row.
+fn element<'c>(em: &mut Em<'c>, h: &Heavy<'c>, plan: &Plan, row: Ix, k: Ix) -> Vec<Ix> {
+    let along = plan.lanes_along();
+    let k = em.ix.scale(k, along);
+    let lane = em.ix.lane(along);
+    let k = em.ix.add(k, lane);
+    let index = em.ix.delinear(row, &h.extents());
+    let mut loops = h.nest.loops_at(em, 0, &index);
+    let dims = h.nest.reduction_loops();
+    let extents: Vec<i64> = dims.iter().map(|d| h.nest.bounds[*d]).collect();
+    for (d, i) in dims.into_iter().zip(em.ix.delinear(k, &extents)) {
+        loops[d] = Some(i);
+    }
+    loops.into_iter().map(|l| l.expect("every loop is a row's or reduces")).collect()
+}
+
+/// All reductions at the thread's rows, those first that others read.
+fn levels<'c>(
     em: &mut Em<'c>,
     b: &B<'c>,
-    d: &Dispatch<'c>,
     frame: &Frame<'c>,
     plan: &Plan,
+    place: &Place,
     heavy: &[Heavy<'c>],
-    items: &[Item<'c>],
+    budget: i64,
 ) {
-    let place = place(em, b, frame, plan);
     let levels = heavy.iter().map(|h| h.level).max().map_or(0, |l| l + 1);
     for level in 0..levels {
         let mut left: Vec<&Heavy> = heavy.iter().filter(|h| h.level == level).collect();
@@ -113,13 +432,11 @@ fn rows_of_group<'c>(
             let alike = |h: &Heavy| (h.nest.reduction_extent(), h.from_first(), h.ordered());
             let wanted = alike(first);
             let (now, later): (Vec<&Heavy>, Vec<&Heavy>) = left.into_iter().partition(|h| alike(h) == wanted);
-            let partial = accumulate(em, b, plan, &place, &now, extent, cost(d));
-            meet(em, b, frame, plan, &place, &now, &partial);
+            let partial = accumulate(em, b, plan, place, &now, extent, budget);
+            meet(em, b, frame, plan, place, &now, &partial);
             left = later;
         }
     }
-    let rows = plan.rows / plan.lanes_across();
-    em.if_below(b, place.unclamped, rows, |em, b| tails(em, b, d, frame, plan, &place, items));
 }
 
 /// What is done with some chunks of a row, by their numbers: carried values to carried values.
@@ -203,7 +520,8 @@ fn for_segment<'c>(
     })
 }
 
-/// Each thread's part of reductions that have `extent` in common: accumulators by reduction, result, lane, flat.
+/// Each thread's part of reductions that have `extent` in common: accumulators by row, reduction, result, lane, flat.
+/// `budget`: chunks that may be written out.
 fn accumulate<'c>(
     em: &mut Em<'c>,
     b: &B<'c>,
@@ -211,7 +529,7 @@ fn accumulate<'c>(
     place: &Place,
     heavy: &[&Heavy<'c>],
     extent: i64,
-    cost: i64,
+    budget: i64,
 ) -> Vec<V<'c>> {
     let across = plan.lanes_across() as usize;
     let along = plan.lanes_along();
@@ -226,19 +544,9 @@ fn accumulate<'c>(
         first = em.ix.value(v, (0, segments - 1));
     }
     let first = em.ix.scale(first, segment);
-    let lane = em.ix.lane(along);
-    let element = |em: &mut Em<'c>, h: &Heavy<'c>, k: Ix| -> Vec<Ix> {
-        let index = em.ix.delinear(place.row, &h.extents());
-        let mut loops = h.nest.loops_at(em, 0, &index);
-        let dims = h.nest.reduction_loops();
-        let extents: Vec<i64> = dims.iter().map(|d| h.nest.bounds[*d]).collect();
-        for (d, i) in dims.into_iter().zip(em.ix.delinear(k, &extents)) {
-            loops[d] = Some(i);
-        }
-        loops.into_iter().map(|l| l.expect("every loop is a row's or reduces")).collect()
-    };
+    let all: Vec<(Ix, &Heavy)> = place.rows.iter().flat_map(|r| heavy.iter().map(|h| (*r, *h))).collect();
     let mut init = vec![];
-    for h in heavy {
+    for (row, h) in &all {
         match &h.combiner {
             Combiner::Ops(ops) => {
                 for (op, out) in ops.iter().zip(&h.nest.outs) {
@@ -247,9 +555,7 @@ fn accumulate<'c>(
                 }
             }
             Combiner::Body { .. } => {
-                let k = em.ix.scale(first, along);
-                let k = em.ix.add(k, lane);
-                let loops = element(em, h, k);
+                let loops = element(em, h, plan, *row, first);
                 let first: Vec<Lanes> = em.body_inputs(b, &h.nest, &loops).into_iter().flatten().collect();
                 if across > 1 {
                     init.extend(first.into_iter().flat_map(|x| if x.len() == 1 { vec![x[0]; across] } else { x }));
@@ -259,43 +565,48 @@ fn accumulate<'c>(
                 }
             }
             Combiner::Serial => {
-                for lanes in initial(em, b, h, place, across) {
+                for lanes in initial(em, b, h, *row, across) {
                     init.extend(lanes);
                 }
             }
         }
     }
     let mut step = |em: &mut Em<'c>, b: &B<'c>, ks: &[Ix], carried: &[V<'c>]| {
-        let mut loops_of = vec![];
-        for h in heavy {
+        // All loads of the rows' own before the first use; what rows share is at hand.
+        for (row, h) in &all {
             for k in ks {
-                let k = em.ix.scale(*k, along);
-                let k = em.ix.add(k, lane);
-                let loops = element(em, h, k);
-                // All loads before the first use.
-                em.body_inputs(b, &h.nest, &loops);
-                loops_of.push(loops);
+                let loops = element(em, h, plan, *row, *k);
+                for i in (0..h.nest.ins.len()).filter(|i| !h.nest.is_shared_by_rows(*i)) {
+                    if plan.matvec && is_tensor(h.nest.ins[i].r#type()) {
+                        let at = h.nest.in_index(em, i, &loops);
+                        em.fetch(b, h.nest.ins[i], &at);
+                    } else {
+                        em.body_input(b, &h.nest, i, &loops);
+                    }
+                }
             }
         }
-        let mut carried = carried;
-        let mut next = vec![];
-        for (h, loops) in heavy.iter().zip(loops_of.chunks(ks.len())) {
-            let (mine, rest) = carried.split_at(h.nest.outs.len() * across);
-            carried = rest;
-            let mut lanes: Vec<Lanes> = mine.chunks(across).map(<[V]>::to_vec).collect();
-            for loops in loops {
-                lanes = if across > 1 {
-                    em.inline(b, &h.nest, loops, Some(&lanes))
+        let mut rest = carried;
+        let mut state: Vec<Vec<Lanes>> = vec![];
+        for (_, h) in &all {
+            let (mine, more) = rest.split_at(h.nest.outs.len() * across);
+            state.push(mine.chunks(across).map(<[V]>::to_vec).collect());
+            rest = more;
+        }
+        // Chunk by chunk, so that what rows share is held for one chunk alone.
+        for k in ks {
+            for ((row, h), lanes) in all.iter().zip(&mut state) {
+                let loops = element(em, h, plan, *row, *k);
+                *lanes = if across > 1 {
+                    em.inline(b, &h.nest, &loops, Some(lanes))
                 } else {
                     let flat: Vec<V> = lanes.iter().map(|l| l[0]).collect();
-                    em.chain(b, &h.nest, loops, 0, &flat).into_iter().map(|x| vec![x]).collect()
+                    em.chain(b, &h.nest, &loops, 0, &flat).into_iter().map(|x| vec![x]).collect()
                 };
             }
-            next.extend(lanes.into_iter().flatten());
         }
-        next
+        state.into_iter().flatten().flatten().collect()
     };
-    let budget = MOST_OPS / (cost * plan.lanes).max(1);
     // The first chunk is in already.
     if ordered {
         return for_segment(em, b, (extent / along, segment), first, budget, init, &mut step);
@@ -321,28 +632,33 @@ fn tails<'c>(
     items: &[Item<'c>],
 ) {
     // Results may have tails of different lengths.
-    let mut lengths: Vec<i64> = items.iter().map(|i| i.elements() / plan.rows).collect();
+    let count = plan.space.count;
+    let mut lengths: Vec<i64> = items.iter().map(|i| i.elements() / count).collect();
     lengths.sort_unstable();
     lengths.dedup();
     for tail in lengths {
-        let mine: Vec<&Item> = items.iter().filter(|i| i.elements() / plan.rows == tail).collect();
+        let mine: Vec<&Item> = items.iter().filter(|i| i.elements() / count == tail).collect();
         if tail == 1 {
-            em.if_below(b, place.part, 1, |em, b| write(em, b, d, frame, &mine, place.row));
+            em.if_below(b, place.part, 1, |em, b| {
+                place.rows.iter().for_each(|row| write(em, b, d, frame, &mine, *row));
+            });
             continue;
         }
         let cut = mine.iter().all(|i| i.shape.last().is_some_and(|n| n % plan.lanes == 0));
         let lanes = if plan.across || !cut || tail % plan.lanes != 0 { 1 } else { plan.lanes };
-        let first = em.ix.scale(place.row, tail);
         let lane = em.ix.lane(lanes);
         let budget = MOST_OPS / (cost(d) * lanes).max(1);
-        for_chunks(em, b, (tail / lanes, plan.parts), place.part, budget, vec![], &mut |em, b, chunks, _| {
-            for chunk in chunks {
-                let at = em.ix.scale(*chunk, lanes);
-                let at = em.ix.add(at, lane);
-                let at = em.ix.add(first, at);
-                write(em, b, d, frame, &mine, at);
-            }
-            vec![]
-        });
+        for row in &place.rows {
+            let first = em.ix.scale(*row, tail);
+            for_chunks(em, b, (tail / lanes, plan.parts), place.part, budget, vec![], &mut |em, b, chunks, _| {
+                for chunk in chunks {
+                    let at = em.ix.scale(*chunk, lanes);
+                    let at = em.ix.add(at, lane);
+                    let at = em.ix.add(first, at);
+                    write(em, b, d, frame, &mine, at);
+                }
+                vec![]
+            });
+        }
     }
 }

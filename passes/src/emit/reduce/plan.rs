@@ -1,7 +1,7 @@
 //! Who does what in a reduce kernel: how many threads a row gets, which rows a workgroup, what is a vector.
 
 use super::super::{combine::Combiner, kernel::Dispatch, loops::cost, nest::Nest, output::Item};
-use crate::{ir::*, spec::DeviceSpec};
+use crate::{ir::*, rows::Rows, spec::DeviceSpec};
 
 /// Ops of one thread above which nothing is written out.
 pub const MOST_OPS: i64 = 1024;
@@ -20,9 +20,7 @@ pub struct Heavy<'c> {
 /// Who does what.
 #[derive(Debug, PartialEq)]
 pub struct Plan {
-    pub rows: i64,
-    /// Elements of each result in a row.
-    pub tail: i64,
+    pub space: Rows,
     /// Threads of a row.
     pub parts: i64,
     /// Rows of a workgroup, lanes aside.
@@ -37,13 +35,20 @@ pub struct Plan {
     pub along: Option<usize>,
     /// Threads that can exchange registers; 0 if partial results meet in workgroup memory only.
     pub subgroup: i64,
+    /// Neighbouring orbits that a thread has at once.
+    pub together: i64,
+    /// Turns that a workgroup takes.
+    pub rounds: i64,
+    /// Rows read one large input each and share the other.
+    pub matvec: bool,
+    /// Arrays in workgroup memory for the partial results of one row.
+    pub arrays: usize,
 }
 
 pub fn heavy<'c>(d: &Dispatch<'c>) -> Vec<Heavy<'c>> {
     let mut found: Vec<Heavy> = vec![];
     // Level of each value: that of the highest reduction below it, plus one.
     let mut above = std::collections::HashMap::new();
-    let mut first_shared = 0;
     for op in &d.ops {
         let below = reads(*op).iter().filter_map(|v| above.get(&key(*v)).copied()).max().unwrap_or(0);
         let nest = Nest::of(*op).filter(|n| !n.is_parallel());
@@ -52,17 +57,25 @@ pub fn heavy<'c>(d: &Dispatch<'c>) -> Vec<Heavy<'c>> {
             above.insert(key(r), mine);
         }
         if let Some(nest) = nest {
-            let outs = nest.outs.len();
             // Nothing to reduce: the initial value is all.
             let combiner = if nest.reduction_extent() == 0 { Combiner::Serial } else { Combiner::of(&nest) };
-            found.push(Heavy { combiner, nest, level: below, first_shared });
-            first_shared += outs;
+            found.push(Heavy { combiner, nest, level: below, first_shared: 0 });
         }
     }
     found
 }
 
 impl Heavy<'_> {
+    /// Rows that it reduces.
+    pub fn rows(&self) -> i64 {
+        self.extents().iter().product()
+    }
+    /// Whether parts of a row can meet by exchanging registers.
+    pub fn is_exchanged(&self) -> bool {
+        !matches!(self.combiner, Combiner::Serial)
+            && !self.ordered()
+            && self.nest.outs.iter().all(|o| bits(elem(o.r#type())) == 32 && !is_index(elem(o.r#type())))
+    }
     /// Whether parts start from their first elements: there is no neutral one.
     pub fn from_first(&self) -> bool {
         matches!(self.combiner, Combiner::Body { .. })
@@ -77,6 +90,29 @@ impl Heavy<'_> {
     }
 }
 impl Plan {
+    pub fn empty(space: Rows) -> Self {
+        Plan {
+            space,
+            parts: 1,
+            owned: 1,
+            across: false,
+            lanes: 1,
+            shape: vec![],
+            along: None,
+            subgroup: 0,
+            together: 1,
+            rounds: 1,
+            matvec: false,
+            arrays: 0,
+        }
+    }
+    /// What a thread's number in the section counts: orbits, by lanes with `across`, or several at once.
+    pub fn units(&self) -> i64 {
+        self.space.orbits() / self.lanes_across() / self.together
+    }
+    pub fn rows_at_once(&self) -> usize {
+        (self.space.orbit.0 * self.together) as usize
+    }
     pub fn lanes_across(&self) -> i64 {
         if self.across { self.lanes } else { 1 }
     }
@@ -92,13 +128,26 @@ impl Plan {
     }
 }
 /// The reduction that decides how the work is cut: that with the most elements.
-fn largest<'a, 'c>(heavy: &'a [Heavy<'c>]) -> &'a Nest<'c> {
+pub fn largest<'a, 'c>(heavy: &'a [Heavy<'c>]) -> &'a Nest<'c> {
     let size = |h: &&Heavy| (h.nest.reduction_extent(), h.nest.ins.iter().map(|v| elements(v.r#type())).max());
     &heavy.iter().rev().max_by_key(size).expect("a reduce dispatch reduces").nest
 }
+/// Reductions of one row by a whole workgroup.
+pub fn whole(heavy: &[Heavy], block: i64, spec: &DeviceSpec) -> Plan {
+    let inputs = heavy.iter().flat_map(|h| h.nest.ins.iter()).filter(|v| is_tensor(v.r#type()));
+    let mut lanes = i64::from(spec.vector_bytes) / inputs.map(|v| elem_bytes(v.r#type())).max().unwrap_or(1);
+    let innermost = |h: &Heavy| h.nest.reduction_loops().last().map_or(1, |l| h.nest.bounds[*l]);
+    while lanes > 1 && !heavy.iter().all(|h| innermost(h) % lanes == 0) {
+        lanes /= 2;
+    }
+    let subgroup = i64::from(spec.subgroup);
+    let exchanged = subgroup > 1 && block % subgroup == 0 && heavy.iter().all(Heavy::is_exchanged);
+    let subgroup = if exchanged { subgroup } else { 0 };
+    Plan { parts: block, lanes: lanes.max(1), subgroup, ..Plan::empty(Rows::plain(1)) }
+}
 /// If the largest input of `n` has its rows, not their elements, next to each other: the dimension of the result that
 /// the rows follow.
-fn across(n: &Nest) -> Option<usize> {
+pub fn across(n: &Nest) -> Option<usize> {
     let i = (0..n.ins.len()).rev().max_by_key(|i| elements(n.ins[*i].r#type()))?;
     let extents = shape(n.ins[i].r#type());
     let last = (0..extents.len()).rev().find(|d| extents[*d] > 1)?;
@@ -144,7 +193,7 @@ pub fn plan(d: &Dispatch, heavy: &[Heavy], items: &[Item], rows: i64, spec: &Dev
         (_, true) => least / if along.is_some() { 1 } else { lanes },
         _ => i64::MAX,
     });
-    let mut plan = Plan { rows, tail, parts: 1, owned: 1, across: false, lanes, shape: extents, along, subgroup: 0 };
+    let mut plan = Plan { lanes, shape: extents, along, ..Plan::empty(Rows::plain(rows)) };
     if let Some(j) = along {
         plan.across = true;
         let threads = rows / lanes;
@@ -170,11 +219,7 @@ pub fn plan(d: &Dispatch, heavy: &[Heavy], items: &[Item], rows: i64, spec: &Dev
     let spread = power_below((rows / fill).max(1)).max(if plan.parts < 32 { 32 / plan.parts } else { 1 });
     plan.owned = (256.min(most) / plan.parts).max(1).min(power_below((2 * rows - 1).max(1))).min(spread);
     let subgroup = i64::from(spec.subgroup);
-    let exchanged = heavy.iter().all(|h| {
-        !matches!(h.combiner, Combiner::Serial)
-            && !h.ordered()
-            && h.nest.outs.iter().all(|o| bits(elem(o.r#type())) == 32 && !is_index(elem(o.r#type())))
-    });
+    let exchanged = heavy.iter().all(Heavy::is_exchanged);
     if exchanged && subgroup > 1 && plan.parts > 1 && (plan.parts * plan.owned) % subgroup == 0 {
         plan.subgroup = subgroup;
     }

@@ -83,7 +83,7 @@ impl<'c> Scan<'c> {
     /// Makes the scan's values at `index` known to the engine; by result, then lane.
     fn hand_over(&self, em: &mut Em<'c>, index: &[Ix], values: Vec<Lanes<'c>>) {
         for (i, lanes) in values.into_iter().enumerate() {
-            em.heroes.insert(key(result(self.op, i)), (index.to_vec(), lanes));
+            em.heroes.insert(key(result(self.op, i)), vec![(index.to_vec(), lanes)]);
         }
     }
     /// Lanes of the widest vector that cuts `extent`.

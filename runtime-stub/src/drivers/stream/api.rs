@@ -3,6 +3,7 @@
 //! The two libraries have the same functions under other names, with the same arguments; what differs in more than the
 //! name is in `cuda.rs` and `hip.rs`.
 
+use super::Failed;
 use crate::drivers::Unavailable;
 use libloading::Library;
 use std::ffi::{OsString, c_char, c_void};
@@ -102,6 +103,31 @@ table! {
     record(Event, Stream, u32) "cuEventRecordWithFlags" "hipEventRecordWithFlags"
     elapsed(*mut f32, Event, Event) "cuEventElapsedTime" "hipEventElapsedTime"
     destroy(Event) "cuEventDestroy_v2" "hipEventDestroy"
+}
+
+/// A launch of a kernel.
+pub(crate) struct Launch {
+    pub function: Function,
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    pub shared: u32,
+    pub stream: Stream,
+    /// Pointers to the arguments.
+    pub arguments: *mut *mut c_void,
+}
+impl Launch {
+    /// After everything before.
+    ///
+    /// Safety: the arguments are what the kernel declares.
+    pub(in crate::drivers) unsafe fn plain(&self, api: &Api) -> Result<(), Failed> {
+        let ([gx, gy, gz], [bx, by, bz]) = (self.grid, self.block);
+        api.launch.with(|f| {
+            // Safety: as the caller promises; they are read before the call returns.
+            unsafe {
+                f(self.function, gx, gy, gz, bx, by, bz, self.shared, self.stream, self.arguments, std::ptr::null_mut())
+            }
+        })
+    }
 }
 
 /// A driver library, never unloaded: it leaves threads and handlers behind.

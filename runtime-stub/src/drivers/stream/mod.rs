@@ -28,6 +28,13 @@ pub(super) trait Vendor: Send + Sync {
     fn load(&self, image: &[u8]) -> Result<Module, (Failed, String)>;
     /// Lets a kernel use this much dynamic shared memory.
     fn allow_shared(&self, function: api::Function, bytes: u32) -> Result<(), Failed>;
+    /// Launches a kernel that waits by itself for those before it, as early as the device can.
+    ///
+    /// Safety: as [`api::Launch::plain`].
+    unsafe fn launch_early(&self, l: &api::Launch) -> Result<(), Failed> {
+        // Safety: as the caller promises.
+        unsafe { l.plain(self.api()) }
+    }
     /// `CUDA_ERROR_OUT_OF_MEMORY: out of memory`
     fn describe(&self, code: Code) -> String;
 }

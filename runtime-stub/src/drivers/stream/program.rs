@@ -4,7 +4,7 @@
 
 use super::{
     Failed, NOT_READY,
-    api::{Api, Graph, GraphExec, Stream},
+    api::{Api, Graph, GraphExec, Launch, Stream},
     device::{Kernels, StreamDevice},
     timer::Timer,
 };
@@ -294,12 +294,16 @@ impl Work {
         let mut scalars = x.scalars.clone();
         let mut arguments: Vec<*mut c_void> = addresses.iter_mut().map(|a| (&raw mut *a).cast()).collect();
         arguments.extend(scalars.iter_mut().map(|s| (&raw mut *s).cast::<c_void>()));
-        let ([gx, gy, gz], [bx, by, bz]) = (x.grid, k.block);
-        let function = kernels.functions[x.kernel];
+        let l = Launch {
+            function: kernels.functions[x.kernel],
+            grid: x.grid,
+            block: k.block,
+            shared: k.shared_bytes,
+            stream: self.stream,
+            arguments: arguments.as_mut_ptr(),
+        };
         // Safety: the arguments are what the kernel declares, and are read before the call returns.
-        api.launch.with(|f| unsafe {
-            f(function, gx, gy, gz, bx, by, bz, k.shared_bytes, self.stream, arguments.as_mut_ptr(), null_mut())
-        })
+        unsafe { if k.overlaps { self.device.vendor.launch_early(&l) } else { l.plain(api) } }
     }
 
     /// Pinned memory for each region, in one allocation.
