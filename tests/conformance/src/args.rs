@@ -56,6 +56,9 @@ pub struct Args {
     /// Run with the Vulkan validation layer, synchronization validation too: what it says fails the case
     #[arg(long)]
     pub validate: bool,
+    /// Keep the device open from case to case, in as many processes as there are jobs: quick where a driver starts slowly
+    #[arg(long, conflicts_with = "validate")]
+    pub keep_device: bool,
     /// Hold each built kernel against the manifest, as `zmlc verify` does: descriptors, metadata, undefined symbols
     #[arg(long)]
     pub inspect: bool,
@@ -68,6 +71,9 @@ pub struct Args {
     /// [default: in OUT, or beside this program]
     #[arg(long, value_name = "PATH")]
     pub zml_run: Option<PathBuf>,
+    /// Run `zml-run`'s command lines from stdin: what this program starts itself for
+    #[arg(long, value_name = "DEVICE", hide = true)]
+    pub serve: Option<String>,
     /// Turn the test programs of one file into folders of cases below OUT: what this program starts itself for
     #[arg(long, num_args = 3, value_names = ["FILE", "STEM", "OUT"], hide = true)]
     pub convert: Option<Vec<PathBuf>>,

@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use std::{
     io::Read,
     os::unix::process::{CommandExt, ExitStatusExt},
-    process::{Command, Stdio},
+    process::{Command, ExitStatus, Stdio},
     time::{Duration, Instant},
 };
 
@@ -18,6 +18,11 @@ pub enum Ended {
     /// By this signal.
     Signal(i32),
     TimedOut,
+}
+impl Ended {
+    pub fn of(status: ExitStatus) -> Self {
+        status.code().map_or_else(|| Ended::Signal(status.signal().unwrap_or(0)), Ended::Code)
+    }
 }
 
 #[derive(Debug)]
@@ -56,7 +61,7 @@ pub fn run(command: &mut Command, limit: Duration) -> Result<Outcome> {
     let start = Instant::now();
     let ended = loop {
         if let Some(status) = child.try_wait()? {
-            break status.code().map_or_else(|| Ended::Signal(status.signal().unwrap_or(0)), Ended::Code);
+            break Ended::of(status);
         }
         if start.elapsed() > limit {
             // The group, so that nothing that the child started keeps the pipe open.

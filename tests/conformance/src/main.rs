@@ -14,6 +14,7 @@ mod progress;
 mod report;
 mod resume;
 mod run;
+mod serve;
 mod tensors;
 mod testdata;
 mod work;
@@ -37,7 +38,10 @@ fn main() -> ExitCode {
     let args = Args::parse();
     let done = match &args.convert {
         Some(c) => testdata::convert(&c[0], &c[1].to_string_lossy(), &c[2]).map(|()| true),
-        None => run_all(&args),
+        None => match &args.serve {
+            Some(device) => serve::serve(device),
+            None => run_all(&args),
+        },
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
@@ -59,7 +63,14 @@ fn run_all(args: &Args) -> Result<bool> {
     };
     let runner = if args.build_only.is_none() && dumper.is_none() {
         let zml_run = tool(args.zml_run.as_ref(), "zml-run", args.run.as_deref())?;
-        Some(Runner { zml_run, device: args.device.clone(), repeat: args.repeat, validate: args.validate, limit })
+        Some(Runner {
+            zml_run,
+            device: args.device.clone(),
+            repeat: args.repeat,
+            validate: args.validate,
+            pool: args.keep_device.then(serve::Pool::default),
+            limit,
+        })
     } else {
         None
     };

@@ -5,6 +5,7 @@ use crate::{
     case, child,
     compare::compare,
     report::Status,
+    serve::Pool,
     tensors::{self, Tensor},
 };
 use anyhow::{Context, Result, ensure};
@@ -36,6 +37,8 @@ pub struct Runner {
     pub repeat: u32,
     /// With the Vulkan validation layer.
     pub validate: bool,
+    /// Processes that keep the device open, in place of one a run.
+    pub pool: Option<Pool>,
     pub limit: Duration,
 }
 
@@ -99,14 +102,19 @@ impl Runner {
         outputs: usize,
         file: &dyn Fn(usize) -> PathBuf,
     ) -> Result<Option<String>> {
-        let mut command = Command::new(&self.zml_run);
-        command.arg(dir.join(ARTIFACT)).args(["--device", &self.device]);
+        let mut args = vec![dir.join(ARTIFACT).display().to_string(), "--device".into(), self.device.clone()];
         for (position, argument) in built.inputs.iter().enumerate() {
-            command.arg("--input").arg(format!("{position}={}", dir.join(format!("{argument}.safetensors")).display()));
+            let path = dir.join(format!("{argument}.safetensors"));
+            args.extend(["--input".into(), format!("{position}={}", path.display())]);
         }
         for i in 0..outputs {
-            command.arg("--output").arg(format!("{i}={}", file(i).display()));
+            args.extend(["--output".into(), format!("{i}={}", file(i).display())]);
         }
+        if let Some(pool) = &self.pool {
+            return Ok(pool.run(&self.device, &args, self.limit)?.failure());
+        }
+        let mut command = Command::new(&self.zml_run);
+        command.args(args);
         if !self.validate {
             return Ok(child::run(&mut command, self.limit)?.failure());
         }
