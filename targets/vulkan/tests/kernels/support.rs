@@ -145,6 +145,7 @@ pub fn run(built: &Built, which: usize, buffers: &[Vec<u8>], scalars: &[u32]) ->
                 buffers: facts.buffers.clone(),
                 scalar_bytes: facts.scalar_bytes,
                 label: facts.label.clone(),
+                overlaps: facts.overlaps,
             }],
             programs: vec![Program {
                 arena_bytes: 0,
