@@ -190,8 +190,11 @@ impl fmt::Debug for Device {
     }
 }
 
+/// A device and the name of the profile that it would run.
+pub(crate) type Offer = Result<(DeviceInfo, String), Unavailable>;
+
 /// For each backend of an artifact the device and the profile that would serve, or why none does. Opens no device.
-pub(crate) fn survey(profiles: &[Profile]) -> Vec<(Backend, Result<(DeviceInfo, String), Unavailable>)> {
+pub(crate) fn survey(profiles: &[Profile]) -> Vec<(Backend, Offer)> {
     let offered = Backend::ALL.into_iter().filter(|b| profiles.iter().any(|p| p.target == b.name()));
     let look = |backend| {
         let (_, device, profile) = choose(backend, None, profiles, |_, _, _| Ok(()))?;

@@ -6,7 +6,9 @@ use std::{path::Path, process::Command};
 use zml_runtime::format::*;
 
 /// Backend, what is wrong with the machine, and what the line has to say of it.
-const FAULTS: [(&str, &[(&str, &str)], &str); 10] = [
+type Fault = (&'static str, &'static [(&'static str, &'static str)], &'static str);
+
+const FAULTS: [Fault; 10] = [
     ("cuda", &[("ZML_LIBCUDA", "libabsent.so.1")], "install the NVIDIA driver"),
     ("cuda", &[("ZML_FAKE_DEVICES", "0")], "CUDA_VISIBLE_DEVICES"),
     ("cuda", &[("ZML_FAKE_VERSION", "10020")], "has CUDA 10.2, and 11.1 is needed; update the NVIDIA driver"),

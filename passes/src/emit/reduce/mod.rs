@@ -429,7 +429,7 @@ fn levels<'c>(
         let mut left: Vec<&Heavy> = heavy.iter().filter(|h| h.level == level).collect();
         while let Some(first) = left.first() {
             let extent = first.nest.reduction_extent();
-            let alike = |h: &Heavy| (h.nest.reduction_extent(), h.from_first(), h.ordered());
+            let alike = |h: &Heavy| (h.nest.reduction_extent(), h.starts_from_first(), h.ordered());
             let wanted = alike(first);
             let (now, later): (Vec<&Heavy>, Vec<&Heavy>) = left.into_iter().partition(|h| alike(h) == wanted);
             let partial = accumulate(em, b, plan, place, &now, extent, budget);
@@ -535,7 +535,7 @@ fn accumulate<'c>(
     let along = plan.lanes_along();
     // Where the order of elements counts a part is a segment.
     let ordered = heavy.iter().any(|h| h.ordered());
-    let from_first = heavy.iter().any(|h| h.from_first());
+    let from_first = heavy.iter().any(|h| h.starts_from_first());
     let (segment, segments) = if ordered { plan.segments(extent) } else { (1, plan.parts) };
     let mut first = place.part;
     if segments < plan.parts {

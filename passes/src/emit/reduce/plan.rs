@@ -77,7 +77,7 @@ impl Heavy<'_> {
             && self.nest.outs.iter().all(|o| bits(elem(o.r#type())) == 32 && !is_index(elem(o.r#type())))
     }
     /// Whether parts start from their first elements: there is no neutral one.
-    pub fn from_first(&self) -> bool {
+    pub fn starts_from_first(&self) -> bool {
         matches!(self.combiner, Combiner::Body { .. })
     }
     /// Whether the order of elements must be kept.
@@ -167,7 +167,7 @@ pub fn plan(d: &Dispatch, heavy: &[Heavy], items: &[Item], rows: i64, spec: &Dev
     let inputs = heavy.iter().flat_map(|h| h.nest.ins.iter()).filter(|v| is_tensor(v.r#type()));
     let widest = inputs.map(|v| elem_bytes(v.r#type())).max().unwrap_or(1);
     let serial = heavy.iter().any(|h| matches!(h.combiner, Combiner::Serial));
-    let from_first = heavy.iter().any(Heavy::from_first);
+    let from_first = heavy.iter().any(Heavy::starts_from_first);
     let innermost = |n: &Nest| n.reduction_loops().last().map_or(1, |l| n.bounds[*l]);
     let fits = |lanes: i64| {
         lanes * cost(d) <= MOST_OPS

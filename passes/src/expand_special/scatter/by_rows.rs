@@ -241,14 +241,19 @@ fn ahead<'c>(b: &B<'c>, parts: &Parts<'_, 'c>, order: V<'c>) -> Vec<V<'c>> {
     levels
 }
 
+/// Takes in an element.
+type One<'a, 'c> = &'a dyn Fn(&B<'c>, V<'c>, &[V<'c>]) -> Vec<V<'c>>;
+/// Takes in a run of a level.
+type Run<'a, 'c> = &'a dyn Fn(&B<'c>, V<'c>, V<'c>, &[V<'c>]) -> Vec<V<'c>>;
+
 /// Takes in all from `from` up to `to`, whole runs at once where there are.
 fn spans<'c>(
     b: &B<'c>,
     (from, to): (V<'c>, V<'c>),
     levels: &[V<'c>],
     start: &[V<'c>],
-    one: &dyn Fn(&B<'c>, V<'c>, &[V<'c>]) -> Vec<V<'c>>,
-    run: &dyn Fn(&B<'c>, V<'c>, V<'c>, &[V<'c>]) -> Vec<V<'c>>,
+    one: One<'_, 'c>,
+    run: Run<'_, 'c>,
 ) -> Vec<V<'c>> {
     let size = b.cidx(RUN);
     let walk = |b: &B<'c>, level: usize, from: V<'c>, to: V<'c>, acc: Vec<V<'c>>| {
