@@ -80,7 +80,7 @@ impl<'c> Counted<'c> {
         let next = operand(ops(after).pop()?, counter);
         let step = step(next, arg(after, counter))?;
         let start = constant(operand(op, counter))?;
-        let bound = 1i64.checked_shl(bits(elem(next.r#type())) - 1).unwrap_or(i64::MAX);
+        let bound = 1i128 << (bits(elem(next.r#type())) - 1);
         let mut values = vec![];
         let mut x = start;
         let goes_on = |x: i64| match compare {
@@ -93,7 +93,7 @@ impl<'c> Counted<'c> {
         };
         let most = (MOST_OPS / ops(after).len().max(1) as i64).min(MOST_TURNS);
         while goes_on(x) {
-            if values.len() as i64 >= most || !(-bound..bound).contains(&(x + step)) {
+            if values.len() as i64 >= most || !(-bound..bound).contains(&(i128::from(x) + i128::from(step))) {
                 return None;
             }
             values.push(x);
