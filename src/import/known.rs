@@ -127,6 +127,8 @@ impl Rewrite<'_> {
             | "SPMDShardToFullShape"
             | "annotate_device_placement"
             | "xla.sdy.FuncResultSharding"
+            | "xla.sdy.GlobalToLocalShape"
+            | "xla.sdy.LocalToGlobalShape"
                 if op.operands.len() == op.results.len() && self.same_types(&op) =>
             {
                 self.aliases.extend(op.results.iter().copied().zip(op.operands.iter().copied()));
@@ -162,6 +164,8 @@ impl Rewrite<'_> {
             "use `jax.lax.top_k` instead of `jax.lax.approx_max_k`"
         } else if target.contains("triton") || target.contains("mosaic") || target == "tpu_custom_call" {
             "a kernel for one device; export the model with its portable implementation"
+        } else if target.starts_with("xla.sdy.") {
+            "a part of the value for each of several devices; a program is compiled for one device, export it with a mesh of one"
         } else {
             "no meaning is known for it here; export the model without it"
         };

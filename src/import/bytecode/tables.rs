@@ -474,8 +474,13 @@ impl<'a> Tables<'a> {
                 if b.varint()? == 0 {
                     return Ok(of("axis_ref", vec![("name", name)]));
                 }
-                let (name, part) = (crate::print::attr(&name), crate::print::attr(&self.attr(b)?));
-                Attr::Raw(format!("#stablehlo.axis_ref<name = {name}, sub_axis_info = {part}>"))
+                match (name, self.attr(b)?) {
+                    (name @ Attr::Str(_), Attr::Raw(part)) if is_sub_axis(&part) => {
+                        let name = crate::print::attr(&name);
+                        Attr::Raw(format!("#stablehlo.axis_ref<name = {name}, sub_axis_info = {part}>"))
+                    }
+                    _ => return b.damaged("the sub-axis of an axis reference is not `(pre-size)size`"),
+                }
             }
             23 => {
                 let mesh = match self.attr(b)? {
@@ -603,6 +608,12 @@ impl<'a> Tables<'a> {
     }
 }
 
+/// `(pre-size)size`
+fn is_sub_axis(text: &str) -> bool {
+    let sizes = text.strip_prefix('(').and_then(|t| t.split_once(')'));
+    sizes.is_some_and(|(pre, size)| pre.parse::<i64>().is_ok() && size.parse::<i64>().is_ok())
+}
+
 fn other_dialect(what: &str) -> Diagnostic {
     Diagnostic::error(
         "E0503",
@@ -627,4 +638,18 @@ pub(super) fn from_the_future(what: &str) -> Diagnostic {
 fn sorted(mut list: crate::tree::Attrs) -> crate::tree::Attrs {
     list.sort_by(|a, b| a.0.cmp(&b.0));
     list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A string in its place was read as text that reads back as another attribute.
+    #[test]
+    fn sub_axes_have_one_form() {
+        assert!(is_sub_axis("(1)2") && is_sub_axis("(-1)9"));
+        for other in ["", "(1)", "1(2)", "\"(1)2\"", "(1)2)", "(a)2", "(1 )2"] {
+            assert!(!is_sub_axis(other), "{other}");
+        }
+    }
 }

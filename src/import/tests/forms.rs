@@ -62,3 +62,45 @@ fn folding_does_not_change_what_is_computed() {
     assert_eq!(found[0], f32s(&[4], &[2.0, -4.0, 7.0, 0.0]));
     assert_eq!(found[1], f32s(&[2], &[-2.5, -4.5]));
 }
+
+const MANUAL: &str = "sdy.mesh @mesh = <[\"x\"=1]>
+func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<f32>) {
+  %z = stablehlo.constant dense<0.0> : tensor<f32>
+  %r:2 = sdy.manual_computation(%x, %y) in_shardings=[<@mesh, [{\"x\"}]>, <@mesh, [{\"x\"}]>] out_shardings=[<@mesh, [{\"x\"}]>, <@mesh, []>] manual_axes={\"x\"} (%a: tensor<4xf32>, %b: tensor<4xf32>) {
+    %p = stablehlo.multiply %a, %b : tensor<4xf32>
+    %s = stablehlo.reduce(%a init: %z) applies stablehlo.add across dimensions = [0] : (tensor<4xf32>, tensor<f32>) -> tensor<f32>
+    sdy.return %p, %s : tensor<4xf32>, tensor<f32>
+  } : (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<f32>)
+  return %r#0, %r#1 : tensor<4xf32>, tensor<f32>
+}";
+
+#[test]
+fn a_manual_computation_over_one_device_is_its_body() {
+    let generic = MANUAL
+        .replace("sdy.manual_computation(%x, %y) in_shardings", "\"sdy.manual_computation\"(%x, %y) <{in_shardings")
+        .replace("in_shardings=[<", "in_shardings = #sdy.sharding_per_value<[<")
+        .replace("] out_shardings=[<", "]>, out_shardings = #sdy.sharding_per_value<[<")
+        .replace("] manual_axes={\"x\"} (", "]>, manual_axes = #sdy<manual_axes{\"x\"}>}> ({\n^bb0(")
+        .replace("%b: tensor<4xf32>) {", "%b: tensor<4xf32>):")
+        .replace("\n  } : ", "\n  }) : ");
+    let body = "func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<f32>) {
+      %z = stablehlo.constant dense<0.0> : tensor<f32>
+      %p = stablehlo.multiply %x, %y : tensor<4xf32>
+      %s = stablehlo.reduce(%x init: %z) applies stablehlo.add across dimensions = [0] : (tensor<4xf32>, tensor<f32>) -> tensor<f32>
+      %r:2 = stablehlo.optimization_barrier %p, %s : tensor<4xf32>, tensor<f32>
+      return %r#0, %r#1 : tensor<4xf32>, tensor<f32>
+    }";
+    let body = read(Source::new("body.mlir", body)).unwrap_or_else(|e| panic!("{e}"));
+    for text in [MANUAL, &generic] {
+        let p = read(Source::new("manual.mlir", text)).unwrap_or_else(|e| panic!("{e}"));
+        assert!(verify(&p).is_empty(), "{:?}", verify(&p));
+        assert_eq!(difference(&p, &body), None);
+    }
+}
+
+#[test]
+fn a_manual_computation_over_two_devices_is_refused() {
+    let text = MANUAL.replace("%b: tensor<4xf32>) {", "%b: tensor<2xf32>) {").replace("%a, %b :", "%a, %a :");
+    let e = read(Source::new("manual.mlir", text)).expect_err("refused");
+    insta::assert_snapshot!(e.to_string());
+}

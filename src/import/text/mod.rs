@@ -7,6 +7,7 @@ pub(crate) mod forms;
 mod func;
 mod lexer;
 mod locs;
+mod manual;
 mod ops;
 mod pieces;
 mod regions;

@@ -51,7 +51,7 @@ impl Draft {
 }
 
 /// Names on the left of `=`.
-type Results<'a> = Vec<(&'a str, u32, Span)>;
+pub(super) type Results<'a> = Vec<(&'a str, u32, Span)>;
 
 impl<'a> Parser<'a> {
     /// Reads an op into `block`; true if it was the terminator. An op that fails is reported and skipped.
@@ -85,7 +85,10 @@ impl<'a> Parser<'a> {
     /// return.
     fn skip_op(&mut self, start: usize, at: usize) -> bool {
         self.c.pos = start;
-        let ended = self.c.eat_word("return") || self.c.eat_word("func.return") || self.c.eat_word("stablehlo.return");
+        let ended = self.c.eat_word("return")
+            || self.c.eat_word("func.return")
+            || self.c.eat_word("stablehlo.return")
+            || self.c.eat_word("sdy.return");
         let mut depth = 0u32;
         loop {
             match self.c.byte(0) {
@@ -149,7 +152,7 @@ impl<'a> Parser<'a> {
             }
         }
         let name_start = self.start();
-        let mut draft = if self.c.peek() == b'"' {
+        let draft = if self.c.peek() == b'"' {
             let name = self.c.text_string()?;
             let mut d = Draft::new(&name, self.c.span(name_start));
             self.generic(&mut d)?;
@@ -166,23 +169,38 @@ impl<'a> Parser<'a> {
             self.pretty(&mut d)?;
             d
         };
+        self.place(draft, start, results, block)
+    }
+
+    /// What is parsed, into `block`; true if it is the terminator.
+    fn place(&mut self, mut draft: Draft, start: usize, results: &Results<'a>, block: &mut Block) -> R<bool> {
         let loc = match draft.loc.take() {
             Some(l) => l,
             None => self.trailing_loc()?,
         };
         let span = self.c.span(start);
         self.check_operands(&draft);
-        if matches!(draft.name.as_str(), "func.return" | "stablehlo.return") {
+        if matches!(draft.name.as_str(), "func.return" | "stablehlo.return" | "sdy.return") {
             block.results = draft.operands;
             block.span = span;
             return Ok(true);
         }
-        let op = self.finish(draft, results, loc, span)?;
-        block.ops.extend(op);
+        if draft.name == "sdy.manual_computation" {
+            self.inline_manual(draft, results, loc, span, block)?;
+        } else {
+            let op = self.finish(draft, results, loc, span)?;
+            block.ops.extend(op);
+        }
         Ok(false)
     }
 
-    fn finish(&mut self, d: Draft, results: &Results<'a>, loc: Loc, span: Span) -> R<Option<crate::tree::Op>> {
+    pub(super) fn finish(
+        &mut self,
+        d: Draft,
+        results: &Results<'a>,
+        loc: Loc,
+        span: Span,
+    ) -> R<Option<crate::tree::Op>> {
         let named: u32 = results.iter().map(|r| r.1).sum();
         if !results.is_empty() && named as usize != d.result_types.len() {
             let at = results[0].2;
@@ -392,7 +410,7 @@ impl<'a> Parser<'a> {
             "stablehlo.constant" | "chlo.constant" => self.constant(d),
             "stablehlo.reduce" => self.reduce(d),
             "stablehlo.while" => self.while_op(d),
-            "stablehlo.return" | "func.return" => {
+            "stablehlo.return" | "func.return" | "sdy.return" => {
                 self.operands(d)?;
                 self.optional_dict(&mut d.attrs, &mut d.attr_spans)?;
                 let start = self.start();
@@ -414,6 +432,7 @@ impl<'a> Parser<'a> {
                 self.c.expect(":", "the call")?;
                 self.signature(d)
             }
+            "sdy.manual_computation" => self.manual_computation(d),
             "sdy.sharding_constraint" => {
                 self.operands(d)?;
                 let start = self.start();

@@ -77,7 +77,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn argument(&mut self, place: &str) -> R<(&'a str, Span, Type, Loc)> {
+    pub(super) fn argument(&mut self, place: &str) -> R<(&'a str, Span, Type, Loc)> {
         let start = self.start();
         self.c.expect("%", place)?;
         let name = self.c.value_suffix();
