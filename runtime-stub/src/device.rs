@@ -3,8 +3,10 @@
 //! A named device is used or an error; only `auto` goes from one to the next, and says why each did not serve.
 
 use crate::{
+    cache::Cache,
     drivers::{self, Driver, Platform, Unavailable},
     error::{Error, Result},
+    spans::{Span, Spans},
 };
 use std::{fmt, str::FromStr, sync::Arc};
 use zml_format::{Artifact, Profile, Requires};
@@ -121,6 +123,8 @@ pub struct Device {
     profile: usize,
     profile_name: String,
     passed_over: Vec<String>,
+    pub(crate) cache: Arc<Cache>,
+    spans: Arc<Spans>,
 }
 
 impl Device {
@@ -150,8 +154,9 @@ impl Device {
         }
         let mut reasons = vec![];
         let mut opened = None;
+        let spans = Arc::<Spans>::default();
         for (at, backend) in asked.iter().enumerate() {
-            match serve(*backend, index, profiles) {
+            match serve(*backend, index, profiles, &spans) {
                 Ok((driver, info, profile)) => {
                     reasons.extend(asked[at + 1..].iter().map(|b| format!("{b}: not needed, {backend} comes first")));
                     opened = Some((driver, info, profile));
@@ -164,7 +169,8 @@ impl Device {
             return Err(Error::NoDevice(format!("no device can run `{model}`\n  {}", reasons.join("\n  "))));
         };
         let profile_name = profiles[profile].name.clone();
-        Ok(Device { driver, info, profile, profile_name, passed_over: reasons })
+        let cache = Arc::new(Cache::of_user());
+        Ok(Device { driver, info, profile, profile_name, passed_over: reasons, cache, spans })
     }
 
     pub fn info(&self) -> &DeviceInfo {
@@ -177,6 +183,15 @@ impl Device {
     /// One line for each other backend of the artifact: why it did not serve.
     pub fn passed_over(&self) -> &[String] {
         &self.passed_over
+    }
+    /// What opening it took.
+    pub fn spans(&self) -> Vec<Span> {
+        self.spans.all()
+    }
+    /// Lines of what happened, since the last time, that is neither an error nor what everybody wants to know: contents
+    /// of the cache that were ignored, and why.
+    pub fn take_notes(&self) -> Vec<String> {
+        self.cache.take_notes()
     }
 }
 impl fmt::Display for Device {
@@ -197,7 +212,7 @@ pub(crate) type Offer = Result<(DeviceInfo, String), Unavailable>;
 pub(crate) fn survey(profiles: &[Profile]) -> Vec<(Backend, Offer)> {
     let offered = Backend::ALL.into_iter().filter(|b| profiles.iter().any(|p| p.target == b.name()));
     let look = |backend| {
-        let (_, device, profile) = choose(backend, None, profiles, |_, _, _| Ok(()))?;
+        let (_, device, profile) = choose(backend, None, profiles, &Spans::default(), |_, _, _| Ok(()))?;
         Ok((device, profiles[profile].name.clone()))
     };
     offered.map(|b| (b, look(b))).collect()
@@ -207,8 +222,10 @@ fn serve(
     backend: Backend,
     index: Option<usize>,
     profiles: &[Profile],
+    spans: &Spans,
 ) -> Result<(Arc<dyn Driver>, DeviceInfo, usize), Unavailable> {
-    choose(backend, index, profiles, |platform, i, requires| platform.open(i, requires))
+    let open = |platform: &dyn Platform, i, requires: &_| spans.time("open the device", || platform.open(i, requires));
+    choose(backend, index, profiles, spans, open)
 }
 
 /// The first device of a backend, GPUs before software, with the first profile that it satisfies.
@@ -216,9 +233,10 @@ fn choose<T>(
     backend: Backend,
     index: Option<usize>,
     profiles: &[Profile],
+    spans: &Spans,
     open: impl Fn(&dyn Platform, usize, &Requires) -> Result<T>,
 ) -> Result<(T, DeviceInfo, usize), Unavailable> {
-    let platform = drivers::platform(backend)?;
+    let platform = drivers::platform(backend, spans)?;
     let devices = platform.devices();
     let mut order: Vec<usize> = match index {
         Some(i) if i < devices.len() => vec![i],

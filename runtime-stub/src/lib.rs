@@ -86,6 +86,7 @@
 //! State (a KV cache) stays on the device between calls and between entries; [`Session::reset`] sets it to zeros.
 //! Drivers are opened at run time: nothing of them is needed to build or start a program that uses this crate.
 
+mod cache;
 mod choose;
 pub mod cli;
 mod counters;
@@ -97,10 +98,12 @@ mod memory;
 mod model;
 mod moves;
 mod session;
+mod spans;
 pub mod tensor;
 mod timing;
 mod weights;
 
+pub use cache::use_cache;
 pub use choose::{by_shapes, find_entry, specialisations};
 pub use counters::Counters;
 pub use device::{Backend, Device, DeviceInfo, DeviceKind, DeviceRequest};
@@ -108,6 +111,7 @@ pub use error::{Error, Result};
 pub use libraries::use_libraries;
 pub use model::{Model, find_tensor};
 pub use session::Session;
+pub use spans::Span;
 pub use timing::{StepTime, Work};
 pub use weights::WeightPlaces;
 pub use zml_format::{self as format, Artifact, ArtifactError};

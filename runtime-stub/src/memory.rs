@@ -64,6 +64,7 @@ impl Drop for Owned {
 mod tests {
     use super::*;
     use crate::{
+        cache::Cache,
         drivers::{Executable, Job, KernelSet},
         error::Error,
     };
@@ -91,7 +92,7 @@ mod tests {
         fn clear(&self, _: Region) -> Result<()> {
             Ok(())
         }
-        fn load(&self, _: &Profile, _: &Artifact) -> Result<KernelSet> {
+        fn load(self: Arc<Self>, _: &Profile, _: &Artifact, _: &Arc<Cache>) -> Result<KernelSet> {
             Ok(KernelSet(0))
         }
         fn unload(&self, _: KernelSet) {}

@@ -7,6 +7,7 @@ use crate::{
     drivers::{KernelSet, Region},
     error::{Error, Result},
     memory::Owned,
+    spans::{Span, Spans},
     weights::{self, WeightPlaces},
 };
 use std::{collections::BTreeMap, fmt, sync::Arc};
@@ -26,6 +27,7 @@ pub(crate) struct Loaded {
     pub weights: Vec<Region>,
     /// By index into `Manifest::blobs`.
     pub constants: BTreeMap<usize, Region>,
+    spans: Spans,
     _memory: Owned,
 }
 
@@ -38,11 +40,11 @@ impl Model {
         let Some(profile) = manifest.profiles.get(device.profile()) else {
             return Err(Error::Input("the device was opened for another artifact".into()));
         };
-        let driver = &device.driver;
+        let (driver, spans) = (&device.driver, Spans::default());
         let mut memory = Owned::new(driver);
         let tally = Tally::default();
         let sizes: Vec<u64> = manifest.weights.iter().map(|w| w.tensor.bytes()).collect();
-        let weights = memory.pack(&sizes, "weights", &tally)?;
+        let weights = spans.time("allocate", || memory.pack(&sizes, "weights", &tally))?;
         let used = profile.programs.iter().flat_map(|p| &p.buffers).filter_map(|b| match b.kind {
             BufferKind::Constant(blob) => Some((blob, Region::EMPTY)),
             _ => None,
@@ -53,14 +55,16 @@ impl Model {
         constants.values_mut().zip(regions).for_each(|(at, region)| *at = region);
 
         let upload = || {
-            weights::upload(artifact, places, &**driver, &weights)?;
-            constants.iter().try_for_each(|(blob, at)| driver.upload(*at, artifact.blob(*blob)))
+            spans.time("upload weights", || weights::upload(artifact, places, &**driver, &weights))?;
+            let each = |(blob, at): (&usize, &Region)| driver.upload(*at, artifact.blob(*blob));
+            spans.time("upload constants", || constants.iter().try_for_each(each))
         };
+        let load = || spans.time("load kernels", || driver.clone().load(profile, artifact, &device.cache));
         let outside = manifest.weights.iter().any(|w| matches!(w.source, WeightSource::External { .. }));
         let kernels = if outside {
             // Reading files takes as long as compiling kernels, or longer.
             let (uploaded, kernels) = std::thread::scope(|s| {
-                let kernels = s.spawn(|| driver.load(profile, artifact));
+                let kernels = s.spawn(load);
                 (upload(), kernels.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
             });
             if let (Err(_), Ok(kernels)) = (&uploaded, &kernels) {
@@ -69,7 +73,7 @@ impl Model {
             uploaded.and(kernels)?
         } else {
             upload()?;
-            driver.load(profile, artifact)?
+            load()?
         };
         let ids = manifest.entries.iter().map(Entry::id).collect();
         Ok(Model(Arc::new(Loaded {
@@ -79,6 +83,7 @@ impl Model {
             kernels,
             weights,
             constants,
+            spans,
             _memory: memory,
         })))
     }
@@ -88,6 +93,10 @@ impl Model {
     }
     pub fn device(&self) -> &Device {
         &self.0.device
+    }
+    /// What loading it took. Kernels of a Vulkan device may be compiled still: what waits for them is their program.
+    pub fn spans(&self) -> Vec<Span> {
+        self.0.spans.all()
     }
     /// The entry `name`, or `main[batch=8]` of a dynamic one; without a name the only one.
     pub fn entry(&self, name: Option<&str>) -> Result<&Entry> {

@@ -8,6 +8,7 @@ use crate::{
     memory::Owned,
     model::{Loaded, Model},
     moves::{self, Outcome},
+    spans::{FIRST_CALL, Span, Spans},
     tensor::type_text,
     timing::StepTime,
 };
@@ -33,6 +34,7 @@ pub struct Session {
     /// A call failed: the device may still be at it, or be lost.
     broken: bool,
     tally: Arc<Tally>,
+    spans: Spans,
     memory: Owned,
     model: Arc<Loaded>,
 }
@@ -43,6 +45,8 @@ struct Ready {
     /// For each input that a caller supplies, whether it is there.
     supplied: Vec<bool>,
     called: bool,
+    /// It was never called.
+    fresh: bool,
 }
 
 impl Session {
@@ -62,17 +66,24 @@ impl Session {
         let tally = Arc::<Tally>::default();
         let mut memory = Owned::new(driver);
         let sizes: Vec<u64> = model.manifest.state.iter().map(|s| s.tensor.bytes()).collect();
-        let state = memory.pack(&sizes, "state", &tally)?;
         let arena = model.profile().programs.iter().map(|p| p.arena_bytes).max().unwrap_or(0);
-        let arena = memory.pack(&[arena], "the arena", &tally)?[0];
+        let spans = Spans::default();
+        let (state, arena) = spans.time("allocate the state", || {
+            Ok::<_, Error>((memory.pack(&sizes, "state", &tally)?, memory.pack(&[arena], "the arena", &tally)?[0]))
+        })?;
         let entries = model.manifest.entries.iter().map(|_| None).collect();
-        let mut session = Session { entries, state, arena, deadline: None, timed, broken: false, tally, memory, model };
-        session.reset()?;
+        let session =
+            Session { entries, state, arena, deadline: None, timed, broken: false, tally, spans, memory, model };
+        session.spans.time("clear the state", || session.clear())?;
         Ok(session)
     }
 
     /// Sets every state to zeros.
     pub fn reset(&mut self) -> Result<()> {
+        self.clear()
+    }
+
+    fn clear(&self) -> Result<()> {
         self.state.iter().try_for_each(|r| self.model.device.driver.clear(*r))
     }
 
@@ -126,7 +137,12 @@ impl Session {
         }
         ready.called = false;
         let deadline = self.deadline.map(|d| Instant::now() + d);
-        ready.executable.run(times, deadline).inspect_err(|_| self.broken = true)?;
+        let executable = &mut ready.executable;
+        let done = match std::mem::take(&mut ready.fresh) {
+            true => self.spans.time(FIRST_CALL, || executable.run(times, deadline)),
+            false => executable.run(times, deadline),
+        };
+        done.inspect_err(|_| self.broken = true)?;
         ready.called = true;
         for (supplied, (a, _)) in ready.supplied.iter_mut().zip(entry.inputs()) {
             *supplied = !matches!(entry.arguments[a], Argument::Input { donated: true, .. });
@@ -153,6 +169,11 @@ impl Session {
 
     pub fn counters(&self) -> Counters {
         self.tally.now()
+    }
+
+    /// What making it and preparing its entries took.
+    pub fn spans(&self) -> Vec<Span> {
+        self.spans.all()
     }
 
     fn index(&self, entry: &str) -> Result<usize> {
@@ -222,8 +243,8 @@ impl Session {
             tally: &self.tally,
             timed: self.timed,
         };
-        let executable = model.device.driver.clone().build(&job)?;
-        Ok(Ready { executable, supplied: vec![false; inputs.len()], called: false })
+        let executable = self.spans.time("prepare the entry", || model.device.driver.clone().build(&job))?;
+        Ok(Ready { executable, supplied: vec![false; inputs.len()], called: false, fresh: true })
     }
 }
 impl fmt::Debug for Session {

@@ -26,6 +26,8 @@ use zmlc_passes::{
 };
 
 pub fn run(args: &Bisect, printer: Printer) -> Result<(), Failure> {
+    // What was kept of an earlier run may be what is wrong.
+    zml_runtime::use_cache(None);
     let path = args.artifact.display().to_string();
     let artifact = Artifact::open(&args.artifact)
         .map_err(|e| Failure::input(codes::ARTIFACT, format!("cannot read {path}: {e}")))?;

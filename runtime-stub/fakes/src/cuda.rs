@@ -1,10 +1,10 @@
 //! What libcuda does in its own way: contexts, attributes, the JIT's log, texts of errors.
 
 use crate::{
-    shared::{call, error_text, load},
-    world::{CURRENT, Code, INVALID_PTX, log, variable, world},
+    shared::{call, current, done, error_text, handle, index, load, none, put},
+    world::{CURRENT, Code, INVALID_PTX, Linker, World, log, variable, world},
 };
-use std::ffi::{c_char, c_void};
+use std::ffi::{CStr, c_char, c_void};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuInit(flags: u32) -> Code {
@@ -83,16 +83,93 @@ pub unsafe extern "C" fn cuModuleLoadDataEx(
             Ok(code) => return code,
             Err(e) => e,
         };
-        let at = |option| (0..count as usize).find(|i| *options.add(*i) == option);
-        // CU_JIT_ERROR_LOG_BUFFER and its size.
-        if let (Some(buffer), Some(size)) = (at(5), at(6)) {
-            let (buffer, size) = ((*values.add(buffer)).cast::<u8>(), *values.add(size) as usize);
-            for (i, b) in said.bytes().chain([0]).take(size).enumerate() {
-                *buffer.add(i) = b;
-            }
-        }
+        say(log_of(count, options, values), &said);
         code
     }
+}
+
+/// CU_JIT_ERROR_LOG_BUFFER and its size; zeros without one.
+unsafe fn log_of(count: u32, options: *const i32, values: *const *mut c_void) -> (usize, usize) {
+    // Safety: as many options and values as the caller says.
+    unsafe {
+        let at = |option| (0..count as usize).find(|i| *options.add(*i) == option);
+        at(5).zip(at(6)).map_or((0, 0), |(b, n)| (*values.add(b) as usize, *values.add(n) as usize))
+    }
+}
+unsafe fn say(log: (usize, usize), text: &str) {
+    for (i, b) in text.bytes().chain([0]).take(log.1).enumerate() {
+        // Safety: the log has that much room.
+        unsafe { *((log.0 + i) as *mut u8) = b };
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuLinkCreate_v2(
+    count: u32,
+    options: *const i32,
+    values: *const *mut c_void,
+    to: *mut *mut c_void,
+) -> Code {
+    call("cuLinkCreate_v2", "", |w| {
+        current()?;
+        // Safety: the caller keeps to the C function's contract.
+        unsafe {
+            let l = put(&mut w.linkers, Linker { log: log_of(count, options, values), cubin: vec![] });
+            *to = handle(l);
+            Ok(format!("l{l}"))
+        }
+    })
+}
+
+/// A cubin is the text again behind what an ELF file begins with.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuLinkAddData_v2(
+    state: *mut c_void,
+    kind: i32,
+    data: *const c_void,
+    bytes: usize,
+    _name: *const c_char,
+    _count: u32,
+    _options: *const i32,
+    _values: *const *mut c_void,
+) -> Code {
+    // Safety: PTX ends with a zero, which counts.
+    let text = unsafe { CStr::from_ptr(data.cast()) }.to_string_lossy().into_owned();
+    call("cuLinkAddData_v2", &format!("l{}, {kind}, {bytes} bytes", index(state)), |w| {
+        current()?;
+        let linker = w.linkers.get_mut(index(state)).and_then(Option::as_mut).ok_or_else(|| none("linker"))?;
+        if text.len() + 1 != bytes {
+            return Err(("!! a text of another length".into(), INVALID_PTX));
+        }
+        if World::entries(&text).is_empty() {
+            // Safety: the log lives as long as the linker.
+            unsafe { say(linker.log, "fake: the module has no kernel that it could compile") };
+            return Err((format!("no .entry in {} bytes", text.len()), INVALID_PTX));
+        }
+        linker.cubin = [b"\x7fELF", text.as_bytes(), &[0]].concat();
+        done()
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuLinkComplete(state: *mut c_void, to: *mut *mut c_void, bytes: *mut usize) -> Code {
+    call("cuLinkComplete", &format!("l{}", index(state)), |w| {
+        current()?;
+        let linker = w.linkers.get_mut(index(state)).and_then(Option::as_mut).ok_or_else(|| none("linker"))?;
+        // Safety: the caller's to write; the cubin lives as long as the linker.
+        unsafe {
+            *to = linker.cubin.as_mut_ptr().cast();
+            *bytes = linker.cubin.len();
+        }
+        done()
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuLinkDestroy(state: *mut c_void) -> Code {
+    call("cuLinkDestroy", &format!("l{}", index(state)), |w| {
+        w.linkers.get_mut(index(state)).and_then(Option::take).map(|_| String::new()).ok_or_else(|| none("linker"))
+    })
 }
 
 #[unsafe(no_mangle)]

@@ -13,7 +13,8 @@
 //! | `ZML_FAKE_CHIP` | AMD chip, `gfx942:sramecc+:xnack-` |
 //!
 //! A module is text with `.entry NAME(PARAMETERS)`, each parameter `.param .u64` or `.param .u32`: PTX is. Names in the
-//! log: `d` device memory, `h` pinned memory, `s` streams, `e` events, `m` modules, `g` graphs, `x` executable graphs.
+//! log: `d` device memory, `h` pinned memory, `s` streams, `e` events, `m` modules, `g` graphs, `x` executable graphs,
+//! `l` compilations.
 
 #![allow(clippy::missing_safety_doc, reason = "every function is the C function of its name")]
 

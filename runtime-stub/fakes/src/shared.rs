@@ -26,29 +26,29 @@ pub fn call(name: &str, arguments: &str, body: impl FnOnce(&mut World) -> Result
     }
 }
 
-type Done = Result<String, (String, Code)>;
+pub type Done = Result<String, (String, Code)>;
 
-fn done() -> Done {
+pub fn done() -> Done {
     Ok(String::new())
 }
-fn current() -> Result<(), (String, Code)> {
+pub fn current() -> Result<(), (String, Code)> {
     if CURRENT.get() { Ok(()) } else { Err(("!! no device is current".into(), INVALID_CONTEXT)) }
 }
 fn illegal(why: String) -> (String, Code) {
     (why, ILLEGAL_ADDRESS)
 }
-fn none(what: &str) -> (String, Code) {
+pub fn none(what: &str) -> (String, Code) {
     (format!("!! no such {what}"), INVALID_VALUE)
 }
 
 /// Handles are numbers from 1; null is none.
-fn handle(i: usize) -> *mut c_void {
+pub fn handle(i: usize) -> *mut c_void {
     (i + 1) as *mut c_void
 }
-fn index(h: *mut c_void) -> usize {
+pub fn index(h: *mut c_void) -> usize {
     (h as usize).wrapping_sub(1)
 }
-fn put<T>(all: &mut Vec<Option<T>>, x: T) -> usize {
+pub fn put<T>(all: &mut Vec<Option<T>>, x: T) -> usize {
     all.push(Some(x));
     all.len() - 1
 }

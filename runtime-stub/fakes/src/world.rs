@@ -45,10 +45,18 @@ pub struct World {
     pub graphs: Vec<Option<Vec<Op>>>,
     pub executables: Vec<Option<Vec<Op>>>,
     pub events: Vec<Option<()>>,
+    pub linkers: Vec<Option<Linker>>,
     /// Times that a stream was asked whether it is done.
     pub queries: usize,
     calls: BTreeMap<String, usize>,
     names: [usize; 2],
+}
+
+/// A compilation under way.
+pub struct Linker {
+    /// Where it writes what it has to say, and how much room there is.
+    pub log: (usize, usize),
+    pub cubin: Vec<u8>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -68,6 +76,7 @@ static WORLD: Mutex<World> = Mutex::new(World {
     graphs: vec![],
     executables: vec![],
     events: vec![],
+    linkers: vec![],
     queries: 0,
     calls: BTreeMap::new(),
     names: [0; 2],

@@ -25,6 +25,9 @@ Options:
                           the one that ZML_WEIGHTS names
   --libraries DIR         Folder with the vendor libraries that the model calls; default: lib beside the program's folder
   --deadline SECONDS      End with an error if a call takes longer
+  --no-cache              Neither read nor keep what drivers make of kernels
+  --timings               Say what the start and the first call take, part by part, on stderr
+  --verbose, -v           Say on stderr what of the cache was ignored, and why
   --message-format FORMAT human (default) or json: one object a line, results on stdout, errors on stderr
   --help, --version
 
@@ -38,6 +41,8 @@ weights and libraries are there. Exit code 1: it would not run.
 
 Environment:
   ZML_WEIGHTS             Folder with weights
+  ZML_CACHE_DIR           Folder for what drivers make of kernels; default: zml in the user's cache folder (XDG_CACHE_HOME,
+                          else ~/.cache). A file there is used for the same device, driver and model alone
   ZML_LIBVULKAN, ZML_LIBCUDA, ZML_LIBAMDHIP64
                           Library to open instead of libvulkan.so.1, libcuda.so.1, libamdhip64.so
 
@@ -67,6 +72,9 @@ pub struct Run {
     pub deadline: Option<Duration>,
     /// Of `bench`.
     pub calls: Option<u32>,
+    pub no_cache: bool,
+    pub timings: bool,
+    pub verbose: bool,
     pub json: bool,
 }
 
@@ -81,6 +89,16 @@ pub fn parse(args: &[String]) -> Result<Command, String> {
         }
         if matches!(word, "--version" | "-V") {
             return Ok(Command::Version);
+        }
+        let flag = match word {
+            "--no-cache" => Some(&mut run.no_cache),
+            "--timings" => Some(&mut run.timings),
+            "--verbose" | "-v" => Some(&mut run.verbose),
+            _ => None,
+        };
+        if let Some(flag) = flag {
+            *flag = true;
+            continue;
         }
         let Some(option) = word.strip_prefix("--") else {
             if word.starts_with('-') {
@@ -212,10 +230,13 @@ mod tests {
             libraries: Some("l".into()),
             deadline: Some(Duration::from_millis(1500)),
             calls: None,
+            no_cache: true,
+            timings: true,
+            verbose: true,
             json: true,
         };
-        let line = "--entry f --dims b=8,s=16 m.zml --device=cuda:1 --input x=a.npy --input=1=b=c.npy --output y=o.npy --weights w --libraries l --deadline 1.5 \
-                    --message-format json";
+        let line = "--entry f -v --dims b=8,s=16 m.zml --device=cuda:1 --input x=a.npy --input=1=b=c.npy --output y=o.npy --weights w --libraries l --deadline 1.5 \
+                    --message-format json --timings --no-cache";
         assert_eq!(of(line), Ok(Command::Run(run)));
         let bench = Run { artifact: "m.zml".into(), calls: Some(9), ..Run::default() };
         assert_eq!(of("bench m.zml --calls 9"), Ok(Command::Bench(bench)));
@@ -233,6 +254,7 @@ mod tests {
             ("a --input", "--input needs a value"),
             ("a --inputs=x", "unknown option --inputs"),
             ("a -x", "unknown option -x"),
+            ("a --timings=1", "unknown option --timings"),
             ("a --dims b", "--dims is NAME=SIZE,..., not b"),
             ("a --dims b=-1", "--dims is NAME=SIZE,..., not b=-1"),
             ("a --dims b=1 --dims b=2", "--dims has `b` twice"),

@@ -7,6 +7,7 @@ use crate::{
     error::Result,
     model::Model,
     session::Session,
+    spans::Spans,
     tensor::HostTensor,
     timing::{StepTime, Work},
 };
@@ -55,7 +56,7 @@ struct Report<'a> {
     kernels: Result<(Vec<StepTime>, u32)>,
 }
 
-pub fn bench(run: &Run, artifact: &mut Artifact) -> Result<ExitCode> {
+pub fn bench(run: &Run, artifact: &mut Artifact, _: Spans) -> Result<ExitCode> {
     let manifest = &artifact.manifest;
     let entries = by_sizes(&specialisations(manifest, run.entry.as_deref())?, &run.dims)?;
     let entry = values::choose(&entries, &run.inputs)?.clone();

@@ -3,6 +3,7 @@
 use crate::{
     device::{Backend, survey},
     drivers,
+    spans::Spans,
     weights::{WeightPlaces, find_all},
 };
 use serde_json::json;
@@ -13,7 +14,7 @@ use zml_format::Artifact;
 pub fn report(json: bool) -> String {
     let mut out = String::new();
     for backend in Backend::ALL {
-        match drivers::platform(backend) {
+        match drivers::platform(backend, &Spans::default()) {
             Ok(platform) => {
                 for d in platform.devices() {
                     out += &if json {

@@ -5,6 +5,7 @@
 mod args;
 mod bench;
 mod doctor;
+mod start;
 mod values;
 
 use crate::{
@@ -13,6 +14,7 @@ use crate::{
     error::{Error, Result},
     model::Model,
     session::Session,
+    spans::Spans,
     tensor::{self, show, type_text},
     weights::WeightPlaces,
 };
@@ -57,9 +59,13 @@ pub fn run(program: &str, args: &[String]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn with_artifact(run: &Run, work: impl FnOnce(&Run, &mut Artifact) -> Result<ExitCode>) -> ExitCode {
-    let done = match Artifact::open(&run.artifact) {
-        Ok(mut artifact) => work(run, &mut artifact).map_err(|e| (e.to_string(), e)),
+fn with_artifact(run: &Run, work: impl FnOnce(&Run, &mut Artifact, Spans) -> Result<ExitCode>) -> ExitCode {
+    if run.no_cache {
+        crate::use_cache(None);
+    }
+    let spans = Spans::default();
+    let done = match spans.time("read the artifact", || Artifact::open(&run.artifact)) {
+        Ok(mut artifact) => work(run, &mut artifact, spans).map_err(|e| (e.to_string(), e)),
         Err(e) => Err((format!("{}: {e}", run.artifact.display()), e.into())),
     };
     done.unwrap_or_else(|(message, e)| {
@@ -91,7 +97,7 @@ fn complain(json: bool, code: &str, message: &str) {
     }
 }
 
-fn call(run: &Run, artifact: &mut Artifact) -> Result<ExitCode> {
+fn call(run: &Run, artifact: &mut Artifact, spans: Spans) -> Result<ExitCode> {
     let manifest = &artifact.manifest;
     if run.inputs.is_empty() && is_missing_inputs(run, manifest)? {
         return Ok(list(run, manifest));
@@ -100,7 +106,7 @@ fn call(run: &Run, artifact: &mut Artifact) -> Result<ExitCode> {
     let entry = choose(&entries, &run.inputs)?;
     let id = entry.id();
     // Before the device is opened: what is wrong with the input should not take a second to say.
-    let inputs = inputs(entry, &run.inputs)?;
+    let inputs = spans.time("read the inputs", || inputs(entry, &run.inputs))?;
     let outputs = values::Outputs::new(entry, &run.outputs)?;
 
     let model = load(run, artifact)?;
@@ -110,10 +116,19 @@ fn call(run: &Run, artifact: &mut Artifact) -> Result<ExitCode> {
         session.write(&id, i, &t.bytes)?;
     }
     in_time(run, session.call(&id))?;
+    if run.timings {
+        start::report(run.json, &[spans.all(), model.device().spans(), model.spans(), session.spans()].concat());
+    }
     if run.outputs.is_empty() {
         print_outputs(run.json, entry, &session)?;
     } else {
         outputs.write(&session)?;
+    }
+    let device = model.device().clone();
+    drop((session, model));
+    // Last of all: what was compiled is kept when the model goes.
+    if run.verbose {
+        device.take_notes().iter().for_each(|line| eprintln!("{line}"));
     }
     Ok(ExitCode::SUCCESS)
 }

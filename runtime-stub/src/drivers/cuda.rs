@@ -9,9 +9,12 @@ use super::{
     },
 };
 use crate::{
+    cache::Cache,
     device::{Backend, DeviceInfo, DeviceKind},
     error::Result,
+    spans::Spans,
 };
+use sha2::{Digest, Sha256};
 use std::{
     ffi::{CStr, c_char, c_uint, c_void},
     ptr::{null, null_mut},
@@ -36,6 +39,14 @@ unsafe impl Send for Context {}
 // Safety: as above.
 unsafe impl Sync for Context {}
 
+/// The driver's compiler, from PTX to a cubin. `CUlinkState`
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+struct Linker(*mut c_void);
+
+/// `CU_JIT_INPUT_PTX`
+const INPUT_PTX: i32 = 1;
+
 /// The functions that HIP has in another form.
 struct Own {
     attribute: unsafe extern "C" fn(*mut i32, i32, i32) -> Code,
@@ -43,12 +54,20 @@ struct Own {
     context_release: unsafe extern "C" fn(i32) -> Code,
     context_set: unsafe extern "C" fn(Context) -> Code,
     module_load: unsafe extern "C" fn(*mut Module, *const c_void, c_uint, *mut i32, *mut *mut c_void) -> Code,
+    link_create: unsafe extern "C" fn(c_uint, *mut i32, *mut *mut c_void, *mut Linker) -> Code,
+    link_add: LinkAdd,
+    link_complete: unsafe extern "C" fn(Linker, *mut *mut c_void, *mut usize) -> Code,
+    link_destroy: unsafe extern "C" fn(Linker) -> Code,
     function_attribute: unsafe extern "C" fn(Function, i32, i32) -> Code,
     /// Not in drivers before 11.8.
     launch: Option<unsafe extern "C" fn(*const LaunchConfig, Function, *mut *mut c_void, *mut *mut c_void) -> Code>,
     error_name: unsafe extern "C" fn(Code, *mut *const c_char) -> Code,
     error_text: unsafe extern "C" fn(Code, *mut *const c_char) -> Code,
 }
+
+/// State, kind of input, bytes and their number, name, options.
+type LinkAdd =
+    unsafe extern "C" fn(Linker, i32, *mut c_void, usize, *const c_char, c_uint, *mut i32, *mut *mut c_void) -> Code;
 
 /// `CUlaunchAttribute`
 #[repr(C)]
@@ -95,6 +114,10 @@ fn load() -> Result<Library, Unavailable> {
         context_release: get!("cuDevicePrimaryCtxRelease_v2"),
         context_set: get!("cuCtxSetCurrent"),
         module_load: get!("cuModuleLoadDataEx"),
+        link_create: get!("cuLinkCreate_v2"),
+        link_add: get!("cuLinkAddData_v2"),
+        link_complete: get!("cuLinkComplete"),
+        link_destroy: get!("cuLinkDestroy"),
         function_attribute: get!("cuFuncSetAttribute"),
         // Safety: as above.
         launch: unsafe { opened.library.get(b"cuLaunchKernelEx") }.ok().map(|f| *f),
@@ -140,14 +163,14 @@ pub(crate) struct Cuda {
 }
 
 impl Cuda {
-    pub fn open() -> Result<Self, Unavailable> {
-        let library = library()?;
+    pub fn open(spans: &Spans) -> Result<Self, Unavailable> {
+        let library = spans.time("open libcuda", library)?;
         let api = &library.opened.api;
         let mut version = 0;
         let mut count = 0;
         // Safety: each value is written before it is read.
         let counted = unsafe {
-            (api.init.with(|f| f(0)))
+            (spans.time("cuInit", || api.init.with(|f| f(0))))
                 .and_then(|()| api.driver_version.with(|f| f(&raw mut version)))
                 .and_then(|()| api.device_count.with(|f| f(&raw mut count)))
         };
@@ -249,7 +272,13 @@ impl Platform for Cuda {
     }
 
     fn open(&self, i: usize, _: &Requires) -> Result<Arc<dyn Driver>> {
-        let chip = Chip { library: self.library, device: i as i32, context: OnceLock::new() };
+        let d = &self.devices[i];
+        let chip = Chip {
+            library: self.library,
+            device: i as i32,
+            context: OnceLock::new(),
+            compiler: format!("{} version {} driver {}", d.arch, self.version, driver_build()),
+        };
         Ok(StreamDevice::new(Box::new(chip), self.devices[i].to_string())?)
     }
 }
@@ -259,6 +288,88 @@ struct Chip {
     library: &'static Library,
     device: i32,
     context: OnceLock<Context>,
+    /// What decides the code that the driver makes of PTX.
+    compiler: String,
+}
+
+/// The build of the driver, which `cuDriverGetVersion` does not tell: `580.159.03`. Nothing where it is not to be had.
+fn driver_build() -> String {
+    std::fs::read_to_string("/sys/module/nvidia/version").unwrap_or_default().trim().into()
+}
+
+/// Where the driver's compiler writes what it has to say, and the options that tell it so.
+struct Log {
+    text: Vec<u8>,
+    options: [i32; 2],
+}
+impl Log {
+    fn new() -> Self {
+        // CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES
+        Log { text: vec![0; 8 << 10], options: [5, 6] }
+    }
+    fn values(&mut self) -> [*mut c_void; 2] {
+        [self.text.as_mut_ptr().cast(), self.text.len() as *mut c_void]
+    }
+    fn said(&self, f: Failed) -> (Failed, String) {
+        let end = self.text.iter().position(|b| *b == 0).unwrap_or(self.text.len());
+        (f, String::from_utf8_lossy(&self.text[..end]).into_owned())
+    }
+}
+
+const KIND: &str = "cuda";
+/// What a cubin begins with.
+const ELF: &[u8] = b"\x7fELF";
+
+impl Chip {
+    /// The cubin of a module of PTX, which ends with a zero.
+    fn compile(&self, ptx: &[u8]) -> Result<Vec<u8>, (Failed, String)> {
+        let own = &self.library.own;
+        let mut log = Log::new();
+        let (mut options, mut values) = (log.options, log.values());
+        let mut linker = Linker(null_mut());
+        // Safety: options and log live until the linker is destroyed; the cubin lives as long as the linker.
+        unsafe {
+            let code = (own.link_create)(2, options.as_mut_ptr(), values.as_mut_ptr(), &raw mut linker);
+            check("cuLinkCreate_v2", code).map_err(|f| log.said(f))?;
+            let (bytes, name) = (ptx.as_ptr().cast_mut().cast(), c"kernels".as_ptr());
+            let code = (own.link_add)(linker, INPUT_PTX, bytes, ptx.len(), name, 0, null_mut(), null_mut());
+            let (mut cubin, mut length) = (null_mut(), 0);
+            let made = check("cuLinkAddData_v2", code)
+                .and_then(|()| check("cuLinkComplete", (own.link_complete)(linker, &raw mut cubin, &raw mut length)))
+                .map(|()| std::slice::from_raw_parts(cubin.cast::<u8>().cast_const(), length).to_vec());
+            let destroyed = check("cuLinkDestroy", (own.link_destroy)(linker));
+            made.and_then(|cubin| destroyed.map(|()| cubin)).map_err(|f| log.said(f))
+        }
+    }
+
+    fn module(&self, image: &[u8]) -> Result<Module, (Failed, String)> {
+        let mut log = Log::new();
+        let (mut options, mut values) = (log.options, log.values());
+        let mut module = Module::NULL;
+        // Safety: the image is a cubin, or PTX that ends with a zero; the log is as long as it says.
+        let code = unsafe {
+            let image = image.as_ptr().cast();
+            (self.library.own.module_load)(&raw mut module, image, 2, options.as_mut_ptr(), values.as_mut_ptr())
+        };
+        check("cuModuleLoadDataEx", code).map_err(|f| log.said(f))?;
+        Ok(module)
+    }
+
+    /// The module of PTX by way of a cubin that is kept.
+    fn kept(&self, ptx: &[u8], cache: &Cache) -> Result<Module, (Failed, String)> {
+        let digest: String = Sha256::digest(ptx).iter().map(|b| format!("{b:02x}")).collect();
+        let key = format!("{} ptx {digest}", self.compiler);
+        if let Some(cubin) = cache.read(KIND, &key) {
+            match self.module(&cubin) {
+                Ok(module) => return Ok(module),
+                Err((f, _)) => cache.note(format!("the driver does not take its own code: {}", self.describe(f.code))),
+            }
+        }
+        let cubin = self.compile(ptx)?;
+        let module = self.module(&cubin)?;
+        cache.write(KIND, &key, &cubin);
+        Ok(module)
+    }
 }
 
 impl Vendor for Chip {
@@ -296,26 +407,8 @@ impl Vendor for Chip {
         }
     }
 
-    fn load(&self, image: &[u8]) -> Result<Module, (Failed, String)> {
-        // CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES
-        let mut options = [5, 6];
-        let mut log = vec![0u8; 8 << 10];
-        let mut values: [*mut c_void; 2] = [log.as_mut_ptr().cast(), log.len() as *mut c_void];
-        let mut module = Module::NULL;
-        // Safety: the image ends with a zero, and the log is as long as it says.
-        let code = unsafe {
-            (self.library.own.module_load)(
-                &raw mut module,
-                image.as_ptr().cast(),
-                2,
-                options.as_mut_ptr(),
-                values.as_mut_ptr(),
-            )
-        };
-        let end = log.iter().position(|b| *b == 0).unwrap_or(log.len());
-        let failed = |f| (f, String::from_utf8_lossy(&log[..end]).into_owned());
-        check("cuModuleLoadDataEx", code).map_err(failed)?;
-        Ok(module)
+    fn load(&self, image: &[u8], cache: &Cache) -> Result<Module, (Failed, String)> {
+        if image.starts_with(ELF) || !cache.is_on() { self.module(image) } else { self.kept(image, cache) }
     }
 
     fn allow_shared(&self, function: Function, bytes: u32) -> Result<(), Failed> {

@@ -9,8 +9,10 @@ use super::{
     },
 };
 use crate::{
+    cache::Cache,
     device::{Backend, DeviceInfo, DeviceKind},
     error::Result,
+    spans::Spans,
 };
 use std::{
     ffi::{CStr, c_char, c_void},
@@ -97,14 +99,14 @@ pub(crate) struct Hip {
 }
 
 impl Hip {
-    pub fn open() -> Result<Self, Unavailable> {
-        let library = library()?;
+    pub fn open(spans: &Spans) -> Result<Self, Unavailable> {
+        let library = spans.time("open libamdhip64", library)?;
         let api = &library.opened.api;
         let mut version = 0;
         let mut count = 0;
         // Safety: each value is written before it is read.
         let counted = unsafe {
-            (api.init.with(|f| f(0)))
+            (spans.time("hipInit", || api.init.with(|f| f(0))))
                 .and_then(|()| api.driver_version.with(|f| f(&raw mut version)))
                 .and_then(|()| api.device_count.with(|f| f(&raw mut count)))
         };
@@ -200,7 +202,7 @@ impl Vendor for Chip {
     /// HIP keeps its primary context.
     fn close(&self) {}
 
-    fn load(&self, image: &[u8]) -> Result<Module, (Failed, String)> {
+    fn load(&self, image: &[u8], _: &Cache) -> Result<Module, (Failed, String)> {
         let mut module = Module::NULL;
         // Safety: the image is an ELF file that knows its own length.
         let code = unsafe { (self.library.own.module_load)(&raw mut module, image.as_ptr().cast()) };

@@ -11,9 +11,11 @@ mod stream;
 mod vulkan;
 
 use crate::{
+    cache::Cache,
     counters::Tally,
     device::{Backend, DeviceInfo},
     error::Result,
+    spans::Spans,
     timing::StepTime,
 };
 use std::{path::PathBuf, sync::Arc, time::Instant};
@@ -78,7 +80,8 @@ pub(crate) trait Driver: Send + Sync {
     fn upload(&self, to: Region, bytes: &[u8]) -> Result<()>;
     /// Zeros.
     fn clear(&self, region: Region) -> Result<()>;
-    fn load(&self, profile: &Profile, artifact: &Artifact) -> Result<KernelSet>;
+    /// May go on after it returns, and looks first for what was kept of an earlier run.
+    fn load(self: Arc<Self>, profile: &Profile, artifact: &Artifact, cache: &Arc<Cache>) -> Result<KernelSet>;
     fn unload(&self, kernels: KernelSet);
     /// Prepares everything that calls share. The executable must go before its regions and kernels do.
     fn build(self: Arc<Self>, job: &Job) -> Result<Box<dyn Executable>>;
@@ -125,10 +128,10 @@ pub(crate) fn libraries(profiles: &[Profile]) -> Vec<(Backend, Result<PathBuf, U
 }
 
 /// Opens the API's library and lists its devices.
-pub(crate) fn platform(backend: Backend) -> Result<Box<dyn Platform>, Unavailable> {
+pub(crate) fn platform(backend: Backend, spans: &Spans) -> Result<Box<dyn Platform>, Unavailable> {
     match backend {
-        Backend::Vulkan => Ok(Box::new(vulkan::Vulkan::open()?)),
-        Backend::Cuda => Ok(Box::new(cuda::Cuda::open()?)),
-        Backend::Rocm => Ok(Box::new(hip::Hip::open()?)),
+        Backend::Vulkan => Ok(Box::new(vulkan::Vulkan::open(spans)?)),
+        Backend::Cuda => Ok(Box::new(cuda::Cuda::open(spans)?)),
+        Backend::Rocm => Ok(Box::new(hip::Hip::open(spans)?)),
     }
 }

@@ -16,14 +16,20 @@ pub fn library() -> PathBuf {
     path
 }
 
-/// Runs `m.zml` in `dir` on the fake; the log and what was printed.
+/// Runs `m.zml` in `dir` on the fake, with nothing kept of an earlier run; the log and what was printed.
 pub fn run(dir: &Path, args: &str, settings: &[(&str, &str)]) -> (String, String) {
+    let _ = std::fs::remove_dir_all(dir.join("cache"));
+    run_again(dir, args, settings)
+}
+
+/// The same with what was kept.
+pub fn run_again(dir: &Path, args: &str, settings: &[(&str, &str)]) -> (String, String) {
     let log = dir.join("log");
     let _ = std::fs::remove_file(&log);
     let mut c = Command::new(env!("CARGO_BIN_EXE_zml-run"));
     c.arg("m.zml").args(args.split_whitespace()).current_dir(dir).env("ZML_FAKE_LOG", &log);
-    c.env("ZML_LIBCUDA", library()).env("ZML_LIBAMDHIP64", library()).envs(settings.iter().copied());
-    let o = c.output().unwrap();
+    c.env("ZML_LIBCUDA", library()).env("ZML_LIBAMDHIP64", library()).env("ZML_CACHE_DIR", dir.join("cache"));
+    let o = c.envs(settings.iter().copied()).output().unwrap();
     let err = String::from_utf8(o.stderr).unwrap();
     let said = format!("{} {}", o.status.code().unwrap_or(-1), err.trim());
     (std::fs::read_to_string(log).unwrap_or_default(), said)
@@ -79,8 +85,8 @@ pub fn model(dir: &Path, target: &str) {
 /// No misuse, and everything that was made was given back once.
 pub fn check_lifetimes(log: &str) {
     assert!(!log.contains("!!"), "misuse:\n{log}");
-    let made = ["Alloc", "Malloc", "ModuleLoad", "StreamCreate", "StreamEndCapture", "GraphInstantiate"];
-    let given_back = ["Free", "ModuleUnload", "StreamDestroy", "GraphDestroy", "GraphExecDestroy"];
+    let made = ["Alloc", "Malloc", "LinkCreate", "ModuleLoad", "StreamCreate", "StreamEndCapture", "GraphInstantiate"];
+    let given_back = ["Free", "LinkDestroy", "ModuleUnload", "StreamDestroy", "GraphDestroy", "GraphExecDestroy"];
     let mut open: BTreeMap<String, usize> = BTreeMap::new();
     for line in log.lines() {
         let (name, rest) = line.split_once('(').unwrap_or((line, ""));

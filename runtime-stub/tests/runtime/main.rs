@@ -1,6 +1,7 @@
 //! The runtime from outside: through its library and as a program. One test program, so that it links once.
 
 mod bench;
+mod cache;
 mod cli;
 mod common;
 mod fakes;

@@ -7,6 +7,7 @@ use super::{
     program::StreamProgram,
 };
 use crate::{
+    cache::Cache,
     drivers::{Driver, Executable, Job, KernelSet, Memory, Region, slab::Slab},
     error::{Error, Result},
 };
@@ -102,7 +103,7 @@ impl StreamDevice {
         done.and_then(|()| self.api().stream_wait.with(|f| unsafe { f(*stream) })).map_err(|f| self.error(f))
     }
 
-    fn fill_set(&self, set: &mut Kernels, profile: &Profile, artifact: &Artifact) -> Result<()> {
+    fn fill_set(&self, set: &mut Kernels, profile: &Profile, artifact: &Artifact, cache: &Cache) -> Result<()> {
         if profile.programs.iter().any(|p| calls_library(&p.steps)) {
             set.blas = Some(Blas::open(self.vendor.flavor(), &self.name)?);
         }
@@ -113,7 +114,8 @@ impl StreamDevice {
                 None => {
                     // PTX is text that ends with a zero; the other forms do not mind one.
                     let image = [artifact.blob(k.blob), &[0]].concat();
-                    let m = self.vendor.load(&image).map_err(|(f, log)| f.error(&*self.vendor, &self.name, log))?;
+                    let m = self.vendor.load(&image, cache);
+                    let m = m.map_err(|(f, log)| f.error(&*self.vendor, &self.name, log))?;
                     set.modules.push(m);
                     loaded.push((k.blob, m));
                     m
@@ -180,10 +182,10 @@ impl Driver for StreamDevice {
         self.wait(|api, s| api.fill.with(|f| unsafe { f(at, 0, region.bytes as usize, s) }))
     }
 
-    fn load(&self, profile: &Profile, artifact: &Artifact) -> Result<KernelSet> {
+    fn load(self: Arc<Self>, profile: &Profile, artifact: &Artifact, cache: &Arc<Cache>) -> Result<KernelSet> {
         self.bind()?;
         let mut set = Kernels { functions: vec![], blas: None, modules: vec![] };
-        match self.fill_set(&mut set, profile, artifact) {
+        match self.fill_set(&mut set, profile, artifact, cache) {
             Ok(()) => Ok(KernelSet(self.kernels.put(set))),
             Err(e) => {
                 self.unload_set(&set);

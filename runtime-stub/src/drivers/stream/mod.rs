@@ -11,7 +11,10 @@ mod timer;
 pub(super) use device::StreamDevice;
 pub(super) use gemm::locate;
 
-use crate::error::{Error, Result};
+use crate::{
+    cache::Cache,
+    error::{Error, Result},
+};
 use api::{Api, Call, Code, Events, Flavor, Module};
 
 /// What CUDA and HIP do each in its own way.
@@ -24,8 +27,9 @@ pub(super) trait Vendor: Send + Sync {
     fn bind(&self) -> Result<(), Failed>;
     /// Undoes what `bind` opened. Last of all.
     fn close(&self);
-    /// `image` ends with a zero byte. What the library's own compiler had to say comes with the failure.
-    fn load(&self, image: &[u8]) -> Result<Module, (Failed, String)>;
+    /// `image` ends with a zero byte; what is compiled of it is kept in `cache`. What the library's own compiler had to
+    /// say comes with the failure.
+    fn load(&self, image: &[u8], cache: &Cache) -> Result<Module, (Failed, String)>;
     /// Lets a kernel use this much dynamic shared memory.
     fn allow_shared(&self, function: api::Function, bytes: u32) -> Result<(), Failed>;
     /// Launches a kernel that waits by itself for those before it, as early as the device can.

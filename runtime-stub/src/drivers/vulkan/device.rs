@@ -2,22 +2,23 @@
 
 use super::{
     Instance, failed,
+    kernels::Kernels,
     limits::Properties,
     memory::{Buffer, Reach},
     one_at_a_time,
     program::VulkanProgram,
 };
 use crate::{
+    cache::Cache,
     drivers::{Driver, Executable, Job, KernelSet, Memory, Region, slab::Slab},
     error::{Error, Result},
 };
 use ash::vk;
 use std::{
-    ffi::CString,
     sync::{Arc, Mutex, MutexGuard, OnceLock},
     time::{Duration, Instant},
 };
-use zml_format::{Artifact, Kernel, Profile};
+use zml_format::{Artifact, Profile};
 
 /// What creating the device gave.
 pub(super) struct Opened {
@@ -40,7 +41,7 @@ pub(super) struct VulkanDevice {
     /// Bits of a timestamp that count; 0 if the queue has none.
     pub timestamp_bits: u32,
     memory: vk::PhysicalDeviceMemoryProperties,
-    subgroup: Option<u32>,
+    pub subgroup: Option<u32>,
     queue: Mutex<vk::Queue>,
     buffers: Slab<Buffer>,
     kernels: Slab<Kernels>,
@@ -65,25 +66,6 @@ const SPIN: Duration = Duration::from_micros(200);
 
 /// Uploads go through this much memory at a time.
 const STAGING_BYTES: u64 = 32 << 20;
-
-/// Pipelines of one profile.
-pub(super) struct Kernels {
-    pub kernels: Vec<Loaded>,
-    pub layouts: Vec<Layout>,
-    modules: Vec<vk::ShaderModule>,
-}
-pub(super) struct Loaded {
-    pub pipeline: vk::Pipeline,
-    /// Index into `Kernels::layouts`.
-    pub layout: usize,
-}
-/// Shared by kernels with equal numbers of buffers and scalars.
-pub(super) struct Layout {
-    buffers: usize,
-    scalar_bytes: u32,
-    pub set: vk::DescriptorSetLayout,
-    pub pipeline: vk::PipelineLayout,
-}
 
 impl VulkanDevice {
     pub fn new(instance: &'static Instance, o: Opened, properties: Properties, name: String) -> Result<Arc<Self>> {
@@ -230,136 +212,6 @@ impl VulkanDevice {
         self.submit(&[t.commands], Some(t.fence))?;
         self.wait(t.fence, None)
     }
-
-    fn module(&self, words: &[u8], what: &str) -> Result<vk::ShaderModule> {
-        let words: Vec<u32> = match words.as_chunks() {
-            (words, []) => words.iter().map(|w| u32::from_le_bytes(*w)).collect(),
-            _ => vec![],
-        };
-        if words.first() != Some(&0x0723_0203) {
-            return Err(Error::Bug(format!("kernel {what} is not SPIR-V")));
-        }
-        let info = vk::ShaderModuleCreateInfo::default().code(&words);
-        // Safety: the words were validated when they were compiled, and the artifact's digest holds.
-        unsafe { self.raw.create_shader_module(&info, None).map_err(self.failed("vkCreateShaderModule")) }
-    }
-
-    fn layout(&self, k: &Kernel) -> Result<Layout> {
-        let limits = &self.properties.base.limits;
-        let bindings: Vec<_> = (0..k.buffers.len())
-            .map(|i| {
-                vk::DescriptorSetLayoutBinding::default()
-                    .binding(i as u32)
-                    .descriptor_type(vk::DescriptorType::STORAGE_BUFFER)
-                    .descriptor_count(1)
-                    .stage_flags(vk::ShaderStageFlags::COMPUTE)
-            })
-            .collect();
-        let most = limits.max_per_stage_descriptor_storage_buffers as usize;
-        if bindings.len() > most {
-            let why = format!("kernel {} has {} buffers, and it binds at most {most}", k.symbol, bindings.len());
-            return Err(self.unsupported(why));
-        }
-        if k.scalar_bytes > limits.max_push_constants_size {
-            let most = limits.max_push_constants_size;
-            let why =
-                format!("kernel {} has {} bytes of scalars, and it takes at most {most}", k.symbol, k.scalar_bytes);
-            return Err(self.unsupported(why));
-        }
-        let info = vk::DescriptorSetLayoutCreateInfo::default().bindings(&bindings);
-        let push = [vk::PushConstantRange::default().stage_flags(vk::ShaderStageFlags::COMPUTE).size(k.scalar_bytes)];
-        // Safety: within the limits checked above; a failure destroys what was made.
-        unsafe {
-            let set = self
-                .raw
-                .create_descriptor_set_layout(&info, None)
-                .map_err(self.failed("vkCreateDescriptorSetLayout"))?;
-            let sets = [set];
-            let mut info = vk::PipelineLayoutCreateInfo::default().set_layouts(&sets);
-            if k.scalar_bytes > 0 {
-                info = info.push_constant_ranges(&push);
-            }
-            match self.raw.create_pipeline_layout(&info, None) {
-                Ok(pipeline) => Ok(Layout { buffers: k.buffers.len(), scalar_bytes: k.scalar_bytes, set, pipeline }),
-                Err(code) => {
-                    self.raw.destroy_descriptor_set_layout(set, None);
-                    Err(self.failed("vkCreatePipelineLayout")(code))
-                }
-            }
-        }
-    }
-
-    fn pipeline(&self, k: &Kernel, module: vk::ShaderModule, layout: vk::PipelineLayout) -> Result<vk::Pipeline> {
-        let symbol = CString::new(k.symbol.as_str())
-            .map_err(|_| Error::Bug(format!("kernel {:?} has a zero in its name", k.symbol)))?;
-        let mut subgroup = vk::PipelineShaderStageRequiredSubgroupSizeCreateInfo::default();
-        let mut stage = vk::PipelineShaderStageCreateInfo::default()
-            .stage(vk::ShaderStageFlags::COMPUTE)
-            .module(module)
-            .name(&symbol);
-        if let Some(size) = self.subgroup {
-            subgroup.required_subgroup_size = size;
-            stage = stage.push_next(&mut subgroup);
-        }
-        let info = [vk::ComputePipelineCreateInfo::default().stage(stage).layout(layout)];
-        // Safety: module and layout are of this device.
-        let made = unsafe { self.raw.create_compute_pipelines(vk::PipelineCache::null(), &info, None) };
-        let pipeline = made.map_err(|(_, code)| self.failed("vkCreateComputePipelines")(code))?[0];
-        self.label(pipeline, &k.label);
-        Ok(pipeline)
-    }
-
-    /// Names an object in traces; without the extension nothing.
-    fn label<H: vk::Handle>(&self, object: H, label: &str) {
-        if let (Some(debug), Ok(label)) = (&self.debug, CString::new(label)) {
-            let info = vk::DebugUtilsObjectNameInfoEXT::default().object_handle(object).object_name(&label);
-            // Safety: an object of this device. Names are for people: without one all works.
-            let _ = unsafe { debug.set_debug_utils_object_name(&info) };
-        }
-    }
-
-    fn add_kernel(&self, set: &mut Kernels, k: &Kernel, module: vk::ShaderModule) -> Result<()> {
-        let same = |l: &Layout| l.buffers == k.buffers.len() && l.scalar_bytes == k.scalar_bytes;
-        let layout = match set.layouts.iter().position(same) {
-            Some(l) => l,
-            None => {
-                set.layouts.push(self.layout(k)?);
-                set.layouts.len() - 1
-            }
-        };
-        let pipeline = self.pipeline(k, module, set.layouts[layout].pipeline)?;
-        set.kernels.push(Loaded { pipeline, layout });
-        Ok(())
-    }
-
-    fn fill_set(&self, set: &mut Kernels, profile: &Profile, artifact: &Artifact) -> Result<()> {
-        let mut modules: Vec<(usize, vk::ShaderModule)> = vec![];
-        for k in &profile.kernels {
-            let module = match modules.iter().find(|m| m.0 == k.blob) {
-                Some(m) => m.1,
-                None => {
-                    let m = self.module(artifact.blob(k.blob), &k.symbol)?;
-                    set.modules.push(m);
-                    modules.push((k.blob, m));
-                    m
-                }
-            };
-            self.add_kernel(set, k, module)?;
-        }
-        Ok(())
-    }
-
-    fn destroy_kernels(&self, set: &Kernels) {
-        // Safety: the caller has taken the set, and nothing that runs uses it.
-        unsafe {
-            set.kernels.iter().for_each(|k| self.raw.destroy_pipeline(k.pipeline, None));
-            for l in &set.layouts {
-                self.raw.destroy_pipeline_layout(l.pipeline, None);
-                self.raw.destroy_descriptor_set_layout(l.set, None);
-            }
-            set.modules.iter().for_each(|m| self.raw.destroy_shader_module(*m, None));
-        }
-    }
 }
 
 impl Driver for VulkanDevice {
@@ -408,10 +260,14 @@ impl Driver for VulkanDevice {
         self.once(&self.transfer(), |c| unsafe { self.raw.cmd_fill_buffer(c, buffer.raw, region.offset, bytes, 0) })
     }
 
-    fn load(&self, profile: &Profile, artifact: &Artifact) -> Result<KernelSet> {
-        let mut set = Kernels { kernels: vec![], layouts: vec![], modules: vec![] };
+    fn load(self: Arc<Self>, profile: &Profile, artifact: &Artifact, cache: &Arc<Cache>) -> Result<KernelSet> {
+        let mut set = self.new_set(profile, artifact, cache);
         match self.fill_set(&mut set, profile, artifact) {
-            Ok(()) => Ok(KernelSet(self.kernels.put(set))),
+            Ok(()) => {
+                let at = KernelSet(self.kernels.put(set));
+                self.start(&self.kernels(at));
+                Ok(at)
+            }
             Err(e) => {
                 self.destroy_kernels(&set);
                 Err(e)
@@ -421,6 +277,7 @@ impl Driver for VulkanDevice {
 
     fn unload(&self, kernels: KernelSet) {
         if let Some(set) = self.kernels.take(kernels.0) {
+            self.stop(&set);
             self.destroy_kernels(&set);
         }
     }

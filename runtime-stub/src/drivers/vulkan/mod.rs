@@ -2,6 +2,7 @@
 
 mod device;
 mod features;
+mod kernels;
 mod limits;
 mod memory;
 mod program;
@@ -11,6 +12,7 @@ use super::{Driver, Platform, Unavailable};
 use crate::{
     device::{Backend, DeviceInfo, DeviceKind},
     error::{Error, Result},
+    spans::Spans,
 };
 use ash::vk;
 use features::Chain;
@@ -105,10 +107,11 @@ fn create_instance() -> Result<Instance, Unavailable> {
 }
 
 impl Vulkan {
-    pub fn open() -> Result<Self, Unavailable> {
-        let instance = instance()?;
+    pub fn open(spans: &Spans) -> Result<Self, Unavailable> {
+        let instance = spans.time("vkCreateInstance", instance)?;
         // Safety: the instance is alive.
-        let handles = unsafe { instance.raw.enumerate_physical_devices() }.map_err(|code| {
+        let listed = spans.time("list devices", || unsafe { instance.raw.enumerate_physical_devices() });
+        let handles = listed.map_err(|code| {
             none(match code {
                 vk::Result::ERROR_INITIALIZATION_FAILED => "no Vulkan driver found a device".into(),
                 _ => format!("Vulkan lists no devices: {code:?}"),

@@ -6,7 +6,8 @@
 //! reaches the device's memory there are no uploads and downloads.
 
 use super::{
-    device::{Kernels, VulkanDevice},
+    device::VulkanDevice,
+    kernels::Kernels,
     memory::{Reach, Staging},
     timer::Timer,
 };
@@ -20,7 +21,14 @@ use crate::{
     timing::StepTime,
 };
 use ash::vk;
-use std::{collections::BTreeMap, ffi::CString, ptr::NonNull, slice, sync::Arc, time::Instant};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::CString,
+    ptr::NonNull,
+    slice,
+    sync::Arc,
+    time::Instant,
+};
 use zml_format::{Dispatch, Slice, Step};
 
 pub(super) struct VulkanProgram {
@@ -196,6 +204,7 @@ impl Work {
             self.fence = d.raw.create_fence(&info, None).map_err(d.failed("vkCreateFence"))?;
         }
         let sets = self.bind(plan, job, &kernels)?;
+        d.finish(&kernels, used(plan))?;
         for steps in &plan.segments {
             let mut counts = Counters::default();
             if let Some(t) = &mut self.timer {
@@ -300,7 +309,7 @@ impl Work {
                     if let Some(debug) = &self.device.debug {
                         debug.cmd_begin_debug_utils_label(c, &vk::DebugUtilsLabelEXT::default().label_name(&label));
                     }
-                    raw.cmd_bind_pipeline(c, vk::PipelineBindPoint::COMPUTE, k.pipeline);
+                    raw.cmd_bind_pipeline(c, vk::PipelineBindPoint::COMPUTE, kernels.pipeline(x.kernel));
                     raw.cmd_bind_descriptor_sets(c, vk::PipelineBindPoint::COMPUTE, layout, 0, &[set], &[]);
                     if !x.scalars.is_empty() {
                         let bytes: Vec<u8> = x.scalars.iter().flat_map(|s| s.to_le_bytes()).collect();
@@ -470,6 +479,15 @@ impl Work {
         }
         Ok(out)
     }
+}
+
+/// Kernels that a plan dispatches.
+fn used(plan: &Plan) -> BTreeSet<usize> {
+    let of = |s: &&Step| match s {
+        Step::Dispatch(x) if !x.grid.contains(&0) => Some(x.kernel),
+        _ => None,
+    };
+    plan.segments.iter().flatten().filter_map(of).collect()
 }
 
 struct Windows {
