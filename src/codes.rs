@@ -1,4 +1,5 @@
-//! The stable codes of what the driver itself reports. The front end's are in `zmlc_import::diag::CODES`.
+//! The stable codes of what the driver itself reports, and those of all crates: E01 to E07 the front end's, E08 to E11
+//! and E13 the driver's, E12 packaging's.
 
 pub const ENTRY: &str = "E0805";
 pub const TARGET_CANNOT: &str = "E0811";
@@ -11,8 +12,8 @@ pub const DIMS: &str = "E0905";
 pub const WEIGHTS: &str = "E1001";
 pub const ARTIFACT: &str = "E1101";
 pub const REBUILD: &str = "E1102";
-pub const RUNTIME: &str = "E1201";
-pub const BISECT: &str = "E1202";
+pub const RUNTIME: &str = "E1301";
+pub const BISECT: &str = "E1302";
 
 /// Code and explanation: the text behind `zmlc explain`.
 pub const CODES: &[(&str, &str)] = &[
@@ -52,3 +53,55 @@ pub const CODES: &[(&str, &str)] = &[
         "`zmlc bisect` found the kernel, pass or host program that computes other values than the program says. That is a bug in zmlc, in a driver, or in the artifact's bytes: report it with the program.",
     ),
 ];
+
+/// Code and explanation of every error and warning of every crate.
+pub fn all() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
+    zmlc_import::diag::CODES.iter().chain(CODES).chain(zmlc_package::CODES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{collections::BTreeSet, path::Path};
+
+    #[test]
+    fn a_code_means_one_thing() {
+        let mut seen = BTreeSet::new();
+        for (code, text) in all() {
+            assert!(seen.insert(*code), "{code} is explained twice");
+            assert!(text.ends_with(['.', '?']) && text.len() > 20, "{code}: {text}");
+        }
+    }
+
+    /// Codes that stand in a file of Rust, in quotes.
+    fn codes_in(file: &Path, found: &mut BTreeSet<String>) {
+        let text = std::fs::read_to_string(file).expect("readable");
+        for (at, _) in text.match_indices(['E', 'W']).filter(|(at, _)| text[..*at].ends_with('"')) {
+            let code: String = text[at..].chars().take_while(|c| *c != '"').collect();
+            if code.len() == 5 && code[1..].bytes().all(|b| b.is_ascii_digit()) {
+                found.insert(code);
+            }
+        }
+    }
+    fn walk(folder: &Path, found: &mut BTreeSet<String>) {
+        for entry in std::fs::read_dir(folder).expect("readable").map(|e| e.expect("readable").path()) {
+            if entry.is_dir() && entry.file_name().is_some_and(|n| n != "target") {
+                walk(&entry, found);
+            } else if entry.extension().is_some_and(|e| e == "rs") {
+                codes_in(&entry, found);
+            }
+        }
+    }
+
+    #[test]
+    fn every_code_that_is_used_is_explained() {
+        let mut used = BTreeSet::new();
+        for folder in ["src", "passes", "targets", "runtime-stub"] {
+            walk(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder), &mut used);
+        }
+        let explained: BTreeSet<String> = all().map(|(c, _)| (*c).to_string()).collect();
+        let unknown: Vec<_> = used.difference(&explained).collect();
+        assert!(unknown.is_empty(), "no explanation of {unknown:?}");
+        assert!(used.len() > 60, "{} codes found", used.len());
+    }
+}

@@ -1,10 +1,9 @@
 //! `zmlc explain CODE`: what an error code means.
 
-use crate::{codes::CODES, failure::Failure, printer::Printer};
+use crate::{codes::all, failure::Failure, printer::Printer};
 use serde_json::json;
 
 pub fn run(code: &str, printer: Printer) -> Result<(), Failure> {
-    let all = || zmlc_import::diag::CODES.iter().chain(CODES).chain(zmlc_package::CODES);
     match all().find(|(c, _)| c.eq_ignore_ascii_case(code)) {
         Some((c, text)) => {
             printer.result(&format!("{c}: {text}\n"), &json!({"code": c, "explanation": text}));
