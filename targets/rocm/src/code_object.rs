@@ -1,6 +1,7 @@
 //! Reads an AMDGPU code object: what `inspect-ir` disassembles and tests look at. Written against "Code Object" and
 //! "Kernel Descriptor" of LLVM's User Guide for AMDGPU Backend. Every offset in the file is checked.
 
+use crate::bytes::{bytes_at, text_at, u16_at, u32_at, u64_at};
 use std::collections::BTreeMap;
 
 /// What a code object says of itself.
@@ -126,19 +127,6 @@ fn kernel(file: &[u8], sections: &[Section], symbols: &[Symbol], k: &Value) -> R
     })
 }
 
-fn bytes_at(file: &[u8], at: usize, n: usize) -> Result<&[u8], String> {
-    at.checked_add(n).and_then(|end| file.get(at..end)).ok_or(format!("offset {at} is outside the file"))
-}
-fn u16_at(file: &[u8], at: usize) -> Result<u16, String> {
-    Ok(u16::from_le_bytes(bytes_at(file, at, 2)?.try_into().expect("two bytes")))
-}
-fn u32_at(file: &[u8], at: usize) -> Result<u32, String> {
-    Ok(u32::from_le_bytes(bytes_at(file, at, 4)?.try_into().expect("four bytes")))
-}
-fn u64_at(file: &[u8], at: usize) -> Result<u64, String> {
-    Ok(u64::from_le_bytes(bytes_at(file, at, 8)?.try_into().expect("eight bytes")))
-}
-
 fn sections(file: &[u8]) -> Result<Vec<Section>, String> {
     let (table, each, count) = (u64_at(file, 40)? as usize, usize::from(u16_at(file, 58)?), u16_at(file, 60)?);
     (0..usize::from(count))
@@ -167,10 +155,8 @@ fn symbols(file: &[u8], sections: &[Section]) -> Result<Vec<Symbol>, String> {
     (0..table.bytes / 24)
         .map(|i| {
             let at = table.at + i * 24;
-            let name = names.at + u32_at(file, at)? as usize;
-            let end = file.get(name..).and_then(|n| n.iter().position(|b| *b == 0)).ok_or("a name outside the file")?;
             Ok(Symbol {
-                name: String::from_utf8_lossy(&file[name..name + end]).into_owned(),
+                name: text_at(file, names.at + u32_at(file, at)? as usize)?,
                 section: u16_at(file, at + 6)?,
                 value: u64_at(file, at + 8)?,
                 bytes: u64_at(file, at + 16)?,

@@ -3,6 +3,7 @@
 //! All kernels of a profile are one code object, so [`Binary::bytes`](zmlc_passes::target::Binary) is the same for each
 //! and is stored once.
 
+mod bytes;
 pub mod code_object;
 mod codegen;
 mod disassemble;
@@ -11,6 +12,7 @@ mod link;
 mod lower;
 mod matrix;
 
+pub use link::link;
 pub use lower::LowerToRocdl;
 
 use zmlc_passes::{
@@ -28,6 +30,18 @@ const SPECS: &[&str] = &[
     include_str!("../specs/gfx1100.toml"),
     include_str!("../specs/gfx1201.toml"),
 ];
+
+/// The relocatable object of all kernels of a lowered module, which [`link`] takes, and the kernels in it; nothing if
+/// there is no kernel.
+pub fn object<'c>(
+    context: &'c melior::Context,
+    module: &melior::ir::Module<'c>,
+    spec: &DeviceSpec,
+) -> Result<Option<(Vec<u8>, Vec<llvm::Entry>)>, PassError> {
+    let (merged, entries) = llvm::merge(context, module)?;
+    let Some(kernels) = llvm::gpu_modules(&merged).into_iter().next() else { return Ok(None) };
+    Ok(Some((codegen::object(context, kernels, lower::chip(spec)?, lower::features(spec))?, entries)))
+}
 
 impl Target for Rocm {
     fn name(&self) -> &'static str {
@@ -48,10 +62,8 @@ impl Target for Rocm {
         module: &melior::ir::Module<'c>,
         spec: &DeviceSpec,
     ) -> Result<Vec<Binary>, PassError> {
-        let (merged, entries) = llvm::merge(context, module)?;
-        let Some(kernels) = llvm::gpu_modules(&merged).into_iter().next() else { return Ok(vec![]) };
-        let object = codegen::object(context, kernels, lower::chip(spec)?, lower::features(spec))?;
-        let bytes = link::link(&object)?;
+        let Some((object, entries)) = object(context, module, spec)? else { return Ok(vec![]) };
+        let bytes = link(&object)?;
         let binary =
             |e: llvm::Entry| Binary { kernel: e.kernel, symbol: e.symbol, bytes: bytes.clone(), shared_bytes: 0 };
         Ok(entries.into_iter().map(binary).collect())

@@ -1,7 +1,13 @@
 //! Hand-written kernels, in the form that emit leaves, to code objects, and what stands in these.
 
+use melior::ir::Module;
+use object::{
+    LittleEndian, Object, ObjectSection, ObjectSymbol,
+    read::elf::{ElfFile64, ElfSymbol64},
+};
 use std::{
     path::{Path, PathBuf},
+    process::Command,
     sync::OnceLock,
 };
 use zmlc_passes::{
@@ -50,13 +56,17 @@ fn built() -> &'static [(&'static str, String, Vec<Binary>)] {
 fn binaries(name: &str, chip: &str) -> &'static [Binary] {
     &built().iter().find(|b| b.0 == chip && b.1 == name).unwrap().2
 }
-fn build(text: &str, spec: &DeviceSpec) -> Result<Vec<Binary>, PassError> {
-    let c = context::context();
-    let mut module = context::parse(&c, text)?;
-    // Kernels are as emit leaves them, or dispatches.
+/// Through all passes. Kernels are as emit leaves them, or dispatches.
+fn lowered<'c>(c: &'c melior::Context, text: &str, spec: &DeviceSpec) -> Result<Module<'c>, PassError> {
+    let mut module = context::parse(c, text)?;
     let mut passes: Vec<&dyn Pass> = vec![&Emit, &WidenPredicates, &ExpandMath, &KernelAbi];
     passes.extend(Rocm.passes());
-    pass::run(&c, &mut module, &passes, Env { spec: Some(spec) }, pass::Run::default())?;
+    pass::run(c, &mut module, &passes, Env { spec: Some(spec) }, pass::Run::default())?;
+    Ok(module)
+}
+fn build(text: &str, spec: &DeviceSpec) -> Result<Vec<Binary>, PassError> {
+    let c = context::context();
+    let module = lowered(&c, text, spec)?;
     // What is printed resumes, and another context makes the same bytes of it.
     let other = context::context();
     let again = context::parse(&other, &context::print(&module))?;
@@ -65,6 +75,86 @@ fn build(text: &str, spec: &DeviceSpec) -> Result<Vec<Binary>, PassError> {
         assert_eq!(Rocm.serialize(&other, &again, spec)?, binaries);
     }
     Ok(binaries)
+}
+
+/// What is loaded of a code object that we link has to be byte for byte what lld writes, and the names beside it the same.
+fn as_lld(object: &[u8]) {
+    const LLD: &str = "/usr/lib/llvm-22/bin/ld.lld";
+    if !Path::new(LLD).exists() {
+        assert!(std::env::var_os("CI").is_none(), "CI installs lld-22");
+        eprintln!("skipped: no {LLD}");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (from, to) = (folder.path().join("k.o"), folder.path().join("k.hsaco"));
+    std::fs::write(&from, object).unwrap();
+    let run = Command::new(LLD).args(["-shared", "--no-undefined", "-o"]).arg(&to).arg(&from).status().unwrap();
+    assert!(run.success());
+    let (theirs, ours) = (std::fs::read(&to).unwrap(), zmlc_target_rocm::link(object).unwrap());
+    let (theirs, ours) = (Linked::of(&theirs), Linked::of(&ours));
+    let differs = theirs.loaded.iter().zip(&ours.loaded).position(|(a, b)| a != b);
+    assert!(theirs.loaded.len() == ours.loaded.len() && differs.is_none(), "byte {differs:?} differs");
+    assert_eq!(theirs.symbols, ours.symbols);
+}
+/// A shared object as `object`, another reader, sees it.
+struct Linked {
+    /// Header, segments and all sections that have addresses; where the section table is left out.
+    loaded: Vec<u8>,
+    /// Of `.symtab`, the assembler's own names left out: name, value, size, section, and what else it says.
+    symbols: Vec<(String, u64, u64, String, String)>,
+}
+impl Linked {
+    fn of(file: &[u8]) -> Self {
+        let elf = ElfFile64::<LittleEndian>::parse(file).unwrap();
+        let loaded = elf.sections().filter(|s| s.address() != 0).filter_map(|s| s.file_range());
+        let mut loaded = file[..loaded.map(|(at, bytes)| at + bytes).max().unwrap() as usize].to_vec();
+        loaded[40..48].fill(0);
+        loaded[60..64].fill(0);
+        let section = |s: &ElfSymbol64<LittleEndian>| match s.section_index() {
+            Some(i) => elf.section_by_index(i).unwrap().name().unwrap().to_string(),
+            None => format!("{:?}", s.section()),
+        };
+        let kind =
+            |s: &ElfSymbol64<LittleEndian>| format!("{:?} {:?}", s.elf_symbol().st_info, s.elf_symbol().st_other);
+        let named = elf.symbols().filter(|s| !s.name().unwrap().starts_with(".L"));
+        let symbols = named.map(|s| (s.name().unwrap().into(), s.address(), s.size(), section(&s), kind(&s))).collect();
+        Linked { loaded, symbols }
+    }
+}
+
+#[test]
+fn what_is_loaded_is_what_lld_writes() {
+    for chip in ["gfx942", "gfx1100"] {
+        for (_, text) in fixtures() {
+            let c = context::context();
+            let module = lowered(&c, &text, &spec(chip)).unwrap();
+            as_lld(&zmlc_target_rocm::object(&c, &module, &spec(chip)).unwrap().expect("a kernel").0);
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_linked_is_named() {
+    let c = context::context();
+    let (name, text) = &fixtures()[0];
+    assert_eq!(name, "add");
+    let module = lowered(&c, text, &spec("gfx1100")).unwrap();
+    let good = zmlc_target_rocm::object(&c, &module, &spec("gfx1100")).unwrap().expect("a kernel").0;
+    let refused = |bytes: &[u8]| match zmlc_target_rocm::link(bytes) {
+        Err(PassError::Bug(m)) => m,
+        other => panic!("{other:?}"),
+    };
+    let place = ElfFile64::<LittleEndian>::parse(&*good).unwrap().section_by_name(".rela.rodata").unwrap().file_range();
+    // Of the first relocation: 8 bytes of offset, 4 of kind, 4 of symbol. Symbol 0 is the undefined one.
+    let info = place.unwrap().0 as usize + 8;
+    for (at, number, why) in [(info + 4, 0u32, "undefined symbol "), (info, 99, "a relocation of kind 99 against ")] {
+        let mut bad = good.clone();
+        bad[at..at + 4].copy_from_slice(&number.to_le_bytes());
+        let said = refused(&bad);
+        assert!(said.starts_with(&format!("linking a code object: {why}")), "{said}");
+    }
+    assert!(refused(&good[..good.len() / 2]).contains("outside the file"));
+    assert!(refused(b"text").contains("not a relocatable object"));
 }
 
 /// EF_AMDGPU_MACH_AMDGCN_* of LLVM's User Guide for AMDGPU Backend, "ELF header flags".
