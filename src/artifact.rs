@@ -44,6 +44,7 @@ pub fn collect(module: &Module, binaries: &[Binary], selected: &Selected) -> Res
             block: info.block,
             shared_bytes: binary.shared_bytes,
             buffers: info.buffers.clone(),
+            addresses: info.addresses.clone(),
             scalar_bytes: info.scalar_bytes,
             label: info.label.clone(),
             overlaps: info.overlaps,

@@ -1,7 +1,9 @@
 //! assign-descriptors: where a kernel finds its buffers and scalars, for profiles with `abi = "descriptors"`.
 //!
-//! Buffers: descriptor set 0, binding = position among the buffer arguments. Scalars: a push-constant block, 4 bytes each
-//! in argument order. How each buffer is accessed is proved from the uses, so that a target may decorate by it.
+//! Buffers: descriptor set 0, bindings in argument order. Where the profile has `addresses`, a buffer that is larger than
+//! a binding may span, and of too many buffers the last, are found by address instead: the host gives the kernel a table of
+//! addresses in one more buffer, at the binding after the others. Scalars: a push-constant block, 4 bytes each in argument
+//! order. How each buffer is accessed is proved from the uses, so that a target may decorate by it.
 //!
 //! ```text
 //! gpu.func @k(%a: memref<64xf32> {zml.access = "read"}, %o: memref<64xf32> {zml.access = "write"}, %n: i32)
@@ -11,12 +13,15 @@
 //! gpu.func @k(%a: memref<64xf32> {zml.access = "read", zml.binding = 0, zml.set = 0},
 //!             %o: memref<64xf32> {zml.access = "write", zml.binding = 1, zml.set = 0}, %n: i32 {zml.offset = 0})
 //! ```
+//! and, if `%a` is too large to be bound, `%a` has `zml.address = 0` and `%o` has binding 0.
 //! Must not split kernels: fuse made groups that fit, and one that does not is refused here with its numbers.
 //!
 //! Invariants, for every kernel:
-//! 1. buffers come before scalars; buffer i has `zml.set = 0` and `zml.binding = i`;
+//! 1. buffers come before scalars; those that are bound have `zml.set = 0` and `zml.binding` 0, 1, ..., the others
+//!    `zml.address` 0, 1, ... in argument order;
 //! 2. `zml.access` covers every access that the kernel makes;
-//! 3. buffers number at most `max-buffers`, and each spans at most `max-buffer-bytes`;
+//! 3. buffers that are bound, and the table of addresses if there is one, number at most `max-buffers`, and each spans at
+//!    most `max-buffer-bytes`; without `addresses` that is all buffers;
 //! 4. scalars are 4 bytes each at `zml.offset` 0, 4, ... and at most `max-scalar-bytes` together.
 
 use crate::{
@@ -47,16 +52,14 @@ impl Pass for AssignDescriptors {
         let b = B::new(context, body(module));
         for f in functions(module) {
             let kernel = Kernel::of(f)?;
-            kernel.fits(env.spec())?;
-            kernel.write(&b)?;
+            kernel.write(&b, &kernel.places(env.spec())?)?;
         }
         kernels::record(&b, module)
     }
     fn verify<'c>(&self, _context: &'c Context, module: &Module<'c>, env: Env) -> Result<(), PassError> {
         for f in functions(module) {
             let kernel = Kernel::of(f)?;
-            kernel.fits(env.spec())?;
-            kernel.check()?;
+            kernel.check(&kernel.places(env.spec())?)?;
         }
         Ok(())
     }
@@ -65,6 +68,15 @@ impl Pass for AssignDescriptors {
 fn functions<'c>(module: &Module<'c>) -> Vec<O<'c>> {
     let modules = ops(body(module)).into_iter().filter(|g| name(*g) == "gpu.module");
     modules.flat_map(|g| ops(block(g, 0))).filter(|f| name(*f) == "gpu.func").collect()
+}
+
+/// Where a kernel finds a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Number of the binding.
+    Bound(i64),
+    /// Position in the table of addresses.
+    Addressed(i64),
 }
 
 struct Kernel<'c> {
@@ -99,45 +111,65 @@ impl<'c> Kernel<'c> {
         self.attrs.get(argument).and_then(|a| dict_get(*a, name))
     }
 
-    /// The profile's budget.
-    fn fits(&self, spec: &DeviceSpec) -> Result<(), PassError> {
+    /// Where each buffer goes; refuses what the profile's budget does not allow.
+    fn places(&self, spec: &DeviceSpec) -> Result<Vec<Place>, PassError> {
         let refuse = |what: String, hint: &str| {
             Err(PassError::Unsupported {
                 what: format!("kernel {} {what} the profile {}", self.symbol, spec.name),
                 hint: hint.into(),
             })
         };
+        let bytes = |v: &V| elements(v.r#type()) as u64 * elem_bytes(v.r#type()) as u64;
+        let too_large = |v: &V| spec.max_buffer_bytes > 0 && bytes(v) > spec.max_buffer_bytes;
+        let mut addressed: Vec<bool> = self.buffers.iter().map(too_large).collect();
+        if let Some(i) = addressed.iter().position(|large| *large && !spec.addresses) {
+            let (bytes, most) = (bytes(&self.buffers[i]), spec.max_buffer_bytes);
+            let what = format!("needs {bytes} bytes in buffer {i}, more than the {most} of");
+            return refuse(what, "build for a profile with a larger maxStorageBufferRange");
+        }
+        let most = if spec.max_buffers > 0 { spec.max_buffers as usize } else { usize::MAX };
         let buffers = self.buffers.len();
-        if spec.max_buffers > 0 && buffers > spec.max_buffers as usize {
-            let what = format!("binds {buffers} buffers, more than the {} of", spec.max_buffers);
+        if buffers > most && !spec.addresses {
+            let what = format!("binds {buffers} buffers, more than the {most} of");
             return refuse(what, "build for a profile with more storage buffers a stage");
         }
-        for (i, v) in self.buffers.iter().enumerate() {
-            let bytes = elements(v.r#type()) as u64 * elem_bytes(v.r#type()) as u64;
-            if spec.max_buffer_bytes > 0 && bytes > spec.max_buffer_bytes {
-                let what = format!("needs {bytes} bytes in buffer {i}, more than the {} of", spec.max_buffer_bytes);
-                return refuse(what, "build for a profile with a larger maxStorageBufferRange");
-            }
+        // The table is one binding more.
+        let bound =
+            |addressed: &[bool]| addressed.iter().filter(|a| !**a).count() + usize::from(addressed.contains(&true));
+        while bound(&addressed) > most
+            && let Some(last) = addressed.iter().rposition(|a| !a)
+        {
+            addressed[last] = true;
         }
         let scalars = 4 * self.scalars.len();
         if scalars > spec.max_scalar_bytes as usize {
             let what = format!("takes {scalars} bytes of scalars, more than the {} of", spec.max_scalar_bytes);
             return refuse(what, "build for a profile with more push-constant space");
         }
-        Ok(())
+        let (mut bindings, mut addresses) = (0.., 0..);
+        let mut next = |addressed: &bool| match addressed {
+            false => bindings.next().map(Place::Bound),
+            true => addresses.next().map(Place::Addressed),
+        };
+        Ok(addressed.iter().map_while(|a| next(a)).collect())
     }
 
-    fn write(&self, b: &B<'c>) -> Result<(), PassError> {
+    fn write(&self, b: &B<'c>, places: &[Place]) -> Result<(), PassError> {
         let mut all = vec![];
-        for (i, v) in self.buffers.iter().enumerate() {
+        for (i, (v, place)) in self.buffers.iter().zip(places).enumerate() {
             let access = self.covered(i, *v)?;
             let word = match access {
                 Access::Read => "read",
                 Access::Write => "write",
                 Access::ReadWrite => "read_write",
             };
-            let (set, binding) = (b.i64_attr(0), b.i64_attr(i as i64));
-            all.push(b.dict(&[("zml.access", b.str(word)), ("zml.binding", binding), ("zml.set", set)]));
+            let access = ("zml.access", b.str(word));
+            all.push(match place {
+                Place::Bound(binding) => {
+                    b.dict(&[access, ("zml.binding", b.i64_attr(*binding)), ("zml.set", b.i64_attr(0))])
+                }
+                Place::Addressed(at) => b.dict(&[access, ("zml.address", b.i64_attr(*at))]),
+            });
         }
         for k in 0..self.scalars.len() {
             all.push(b.dict(&[("zml.offset", b.i64_attr(4 * k as i64))]));
@@ -165,11 +197,18 @@ impl<'c> Kernel<'c> {
         }
     }
 
-    fn check(&self) -> Result<(), PassError> {
+    fn check(&self, places: &[Place]) -> Result<(), PassError> {
         let number = |argument, name| self.attr(argument, name).and_then(read::int);
-        for (i, v) in self.buffers.iter().enumerate() {
-            if number(i, "zml.set") != Some(0) || number(i, "zml.binding") != Some(i as i64) {
-                return Err(self.bug(format!("buffer {i} is not bound to set 0, binding {i}")));
+        for (i, (v, place)) in self.buffers.iter().zip(places).enumerate() {
+            let found = ["zml.set", "zml.binding", "zml.address"].map(|name| number(i, name));
+            match place {
+                Place::Bound(binding) if found != [Some(0), Some(*binding), None] => {
+                    return Err(self.bug(format!("buffer {i} is not bound to set 0, binding {binding}")));
+                }
+                Place::Addressed(at) if found != [None, None, Some(*at)] => {
+                    return Err(self.bug(format!("buffer {i} has not address {at}")));
+                }
+                _ => {}
             }
             if self.attr(i, "zml.access").is_none() {
                 return Err(self.bug(format!("buffer {i} has no access")));

@@ -13,6 +13,8 @@ pub struct KernelInfo {
     pub name: String,
     pub block: [u32; 3],
     pub buffers: Vec<Access>,
+    /// Positions in `buffers` of those that are found by address.
+    pub addresses: Vec<u32>,
     pub scalar_bytes: u32,
     pub label: String,
     /// It waits for earlier kernels itself, so it may start before they have ended.
@@ -31,11 +33,15 @@ pub fn record(b: &B, module: &Module) -> Result<(), PassError> {
             let entry = block(f, 0);
             let workgroup = read::int_attr(f, "workgroup_attributions").unwrap_or(0) as usize;
             let count = entry.argument_count() - workgroup;
-            let (mut access, mut scalars) = (vec![], 0);
+            let (mut access, mut addresses, mut scalars) = (vec![], vec![], 0);
             for i in 0..count {
                 if read::arg(entry, i).r#type().is_mem_ref() {
-                    let a = attrs.get(i).and_then(|a| dict_get(*a, "zml.access")).and_then(read::string);
+                    let given = |key| attrs.get(i).and_then(|a| dict_get(*a, key));
+                    let a = given("zml.access").and_then(read::string);
                     access.push(b.str(&a.ok_or_else(|| bug("a buffer without zml.access"))?));
+                    if given("zml.address").is_some() {
+                        addresses.push(i as i64);
+                    }
                     if scalars > 0 {
                         return Err(bug("a buffer after a scalar"));
                     }
@@ -50,6 +56,9 @@ pub fn record(b: &B, module: &Module) -> Result<(), PassError> {
                 ("scalar_bytes", b.i64_attr(scalars)),
                 ("label", b.str(str_attr(f, "zml.label").unwrap_or(symbol))),
             ];
+            if !addresses.is_empty() {
+                fields.push(("addresses", b.i64s(&addresses)));
+            }
             if read::has_attr(f, "zml.overlaps") {
                 fields.push(("overlaps", b.unit()));
             }
@@ -79,6 +88,10 @@ fn info(a: Attribute) -> Option<KernelInfo> {
         name: read::string(dict_get(a, "name")?)?,
         block: [*size.first()? as u32, *size.get(1)? as u32, *size.get(2)? as u32],
         buffers: array(dict_get(a, "access")?).into_iter().map(access).collect::<Option<_>>()?,
+        addresses: match dict_get(a, "addresses") {
+            Some(list) => read::i64s(list)?.into_iter().map(|i| i as u32).collect(),
+            None => vec![],
+        },
         scalar_bytes: read::int(dict_get(a, "scalar_bytes")?)? as u32,
         label: read::string(dict_get(a, "label")?)?,
         overlaps: dict_get(a, "overlaps").is_some(),

@@ -33,6 +33,9 @@ pub struct DeviceSpec {
     pub max_buffers: u32,
     /// Bytes that one binding may span; 0 for no limit.
     pub max_buffer_bytes: u64,
+    /// Kernels may find buffers by address: those that are too large to be bound, or too many.
+    #[serde(default)]
+    pub addresses: bool,
     /// Bytes of scalars that one dispatch may carry.
     pub max_scalar_bytes: u32,
     /// Widest load or store of one thread in bytes.

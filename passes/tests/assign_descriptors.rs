@@ -35,7 +35,7 @@ fn spec() -> DeviceSpec {
     .expect("valid")
 }
 fn refused(name: &str) -> String {
-    let (c, spec) = (context::context(), spec());
+    let (c, spec) = (context::context(), DeviceSpec { addresses: true, ..spec() });
     let module = context::parse(&c, &fixture(name)).expect("parses");
     match AssignDescriptors.verify(&c, &module, Env { spec: Some(&spec) }) {
         Err(PassError::Bug(m)) => m,
@@ -86,12 +86,31 @@ fn budget() {
     kernel scale takes 8 bytes of scalars, more than the 4 of the profile small
     ");
 }
+/// What is larger than a binding has an address; of too many the last have, and their table is one binding more.
+#[test]
+fn addresses() {
+    let c = context::context();
+    let placed = |max_buffers, max_buffer_bytes| -> Vec<u32> {
+        let spec = DeviceSpec { addresses: true, max_buffers, max_buffer_bytes, ..spec() };
+        let env = Env { spec: Some(&spec) };
+        let mut module = context::parse(&c, &fixture("bind")).expect("parses");
+        AssignDescriptors.run(&c, &mut module, env).expect("fits");
+        AssignDescriptors.verify(&c, &module, env).expect("invariants hold");
+        kernels::read(&module).expect("recorded").swap_remove(0).addresses
+    };
+    assert_eq!(placed(3, 256), [0_u32; 0]);
+    assert_eq!(placed(2, 256), [1, 2]);
+    assert_eq!(placed(1, 256), [0, 1, 2]);
+    assert_eq!(placed(3, 255), [0, 1, 2]);
+    assert_eq!(placed(0, 0), [0_u32; 0]);
+}
 #[test]
 fn broken_kernels_are_refused() {
-    let messages: Vec<_> = ["bad_binding", "bad_access", "bad_offset"].map(refused).into();
+    let messages: Vec<_> = ["bad_binding", "bad_access", "bad_offset", "bad_address"].map(refused).into();
     insta::assert_snapshot!(messages.join("\n"), @r"
     kernel k: buffer 1 is not bound to set 0, binding 1
     kernel k: buffer 0 is declared Read and the kernel does Write
     kernel k: scalar 1 is not at offset 4
+    kernel k: buffer 1 has not address 1
     ");
 }

@@ -53,6 +53,8 @@ pub struct Em<'c> {
     pub split: Option<Split<'c>>,
     /// Single elements are taken from vectors of this length where they can be: others will want the rest.
     pub vectors_across: Option<i64>,
+    /// The largest magnitude of an index that was computed.
+    pub farthest: i64,
 }
 
 impl<'c> Em<'c> {
@@ -72,6 +74,7 @@ impl<'c> Em<'c> {
             is_fetching: false,
             split: None,
             vectors_across: None,
+            farthest: 0,
         }
     }
     /// What is known of `value` at `at`.
@@ -163,6 +166,7 @@ impl<'c> Em<'c> {
         if let Some(v) = self.scopes.iter().rev().find_map(|s| s.indices.get(&e)) {
             return *v;
         }
+        self.farthest = self.farthest.max(self.ix.magnitude(e).unwrap_or(0));
         let sum = self.ix.sum(e).clone();
         let v = if sum.constant != 0 && !(sum.terms.len() == 1 && sum.terms[0].1 < 0) {
             let base = self.ix.add_constant(e, -sum.constant);

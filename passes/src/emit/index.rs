@@ -46,6 +46,8 @@ struct Info<'c> {
     kind: Kind<'c>,
     /// Both ends are included.
     range: (i64, i64),
+    /// Whether the range says something at both ends.
+    known: bool,
     lanes: i64,
 }
 
@@ -81,10 +83,15 @@ impl<'c> Indices<'c> {
             Kind::Div(e, c) => (KindKey::Div(e, c), self.lanes(e)),
             Kind::Rem(e, c) => (KindKey::Rem(e, c), self.lanes(e)),
         };
+        let known = match kind {
+            Kind::Value(_) => -FAR < range.0 && range.1 < FAR,
+            Kind::Div(e, _) => self.is_known(e),
+            Kind::Lane(_) | Kind::Rem(..) => true,
+        };
         let next = self.atoms.len();
         let atom = *self.atom_ids.entry(k).or_insert(next);
         if atom == next {
-            self.atoms.push(Info { kind, range, lanes });
+            self.atoms.push(Info { kind, range, known, lanes });
         }
         self.intern(Sum { terms: vec![(atom, 1)], constant: 0 })
     }
@@ -125,6 +132,19 @@ impl<'c> Indices<'c> {
             let (x, y) = self.atoms[*a].range;
             let (x, y) = (x.saturating_mul(*f), y.saturating_mul(*f));
             (lo.saturating_add(x.min(y)), hi.saturating_add(x.max(y)))
+        })
+    }
+    fn is_known(&self, e: Ix) -> bool {
+        self.sum(e).terms.iter().all(|(a, _)| self.atoms[*a].known)
+    }
+    /// The largest magnitude of `e` and of the sums on the way to it; none if too little is known of its parts.
+    pub fn magnitude(&self, e: Ix) -> Option<i64> {
+        let s = self.sum(e);
+        self.is_known(e).then(|| {
+            s.terms.iter().fold(s.constant.saturating_abs(), |sum, (a, f)| {
+                let (x, y) = self.atoms[*a].range;
+                sum.saturating_add(x.saturating_abs().max(y.saturating_abs()).saturating_mul(f.saturating_abs()))
+            })
         })
     }
     pub fn within(&self, e: Ix, extent: i64) -> bool {

@@ -136,6 +136,7 @@ pub fn eager_kernel<'c>(
     let attributions: Vec<Type> =
         shared.iter().map(|(n, t)| b.ty(&format!("memref<{n}x{t}, #gpu.address_space<workgroup>>"))).collect();
     let all: Vec<Type> = types.iter().chain(&attributions).copied().collect();
+    let mut wide = d.ops.iter().any(|op| results(*op).iter().chain(&operands(*op)).any(|v| is_far(*v)));
     let module = b.region(&[], |b, _| {
         let body = b.region(&all, |b, memory| {
             let dim =
@@ -164,6 +165,7 @@ pub fn eager_kernel<'c>(
             }
             let frame = Frame { outs, shared: memory[types.len()..].to_vec(), group, thread };
             f(&mut em, b, &frame);
+            wide |= em.farthest > i64::from(i32::MAX);
             em.drop_unread();
             b.op("gpu.return", &[], &[], &[], vec![]);
         });
@@ -204,8 +206,15 @@ pub fn eager_kernel<'c>(
         if d.early.is_some() {
             rewrite::set_attr(function, "zml.overlaps", b.unit());
         }
+        if wide {
+            rewrite::set_attr(function, "zml.wide", b.unit());
+        }
     });
     b.op("gpu.module", &[], &[], &[("sym_name", b.str(d.name))], vec![module]);
+}
+/// Whether the sum of two positions in a tensor may exceed 31 bits: searches in it compute such.
+fn is_far(v: V) -> bool {
+    is_tensor(v.r#type()) && elements(v.r#type()) > i64::from(i32::MAX) / 2
 }
 fn set_arguments<'c>(b: &B<'c>, function: O<'c>, attributes: &[Attribute<'c>]) {
     rewrite::set_attr(function, "arg_attrs", b.array(attributes));

@@ -10,7 +10,7 @@
 //! 7. reduce has a heavy op, and each has one element a row of one of its spaces, or one in all; matmul has exactly one, a
 //!    contraction with m and n.
 //! 8. library is matmul with nothing but reshapes around the contraction, which is one that a library does.
-//! 9. Not more buffers than the profile allows.
+//! 9. Not more buffers than the profile allows. Where it has `addresses`, an op that reads more by itself may have them.
 
 use super::{
     attention::{self, Attention},
@@ -24,10 +24,28 @@ use std::collections::BTreeSet;
 pub fn check(top: Blk, spec: &DeviceSpec) -> Result<(), PassError> {
     for op in ops(top).into_iter().filter(|o| name(*o) == "func.func") {
         let symbol = str_attr(op, "sym_name").unwrap_or_default();
-        let held = if has_attr(op, "zml.dispatch") { dispatch(op, spec) } else { entry(block(op, 0)) };
+        let held = if has_attr(op, "zml.dispatch") { dispatch(op) } else { entry(block(op, 0)) };
         held.map_err(|e| PassError::Bug(format!("{symbol}: {e}")))?;
+        buffers(op, spec)?;
     }
     Ok(())
+}
+/// Groups keep to the profile's number; an op alone may need more.
+fn buffers(op: O, spec: &DeviceSpec) -> Result<(), PassError> {
+    if !has_attr(op, "zml.dispatch") || spec.max_buffers == 0 || spec.addresses {
+        return Ok(());
+    }
+    let aliased = i64s_attr(op, "zml.alias").unwrap_or_default().iter().filter(|a| **a >= 0).count();
+    let results = ops(block(op, 0)).pop().map_or(0, |ret| operands(ret).len());
+    let count = args(block(op, 0)).len() - aliased + results;
+    if count <= spec.max_buffers as usize {
+        return Ok(());
+    }
+    let label = str_attr(op, "zml.label").unwrap_or_default();
+    Err(PassError::Unsupported {
+        what: format!("{label} needs {count} buffers, more than the {} of the profile {}", spec.max_buffers, spec.name),
+        hint: "give it fewer operands".into(),
+    })
 }
 fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(otherwise()) }
@@ -51,7 +69,7 @@ fn entry(b: Blk) -> Result<(), String> {
     Ok(())
 }
 
-fn dispatch(func: O, spec: &DeviceSpec) -> Result<(), String> {
+fn dispatch(func: O) -> Result<(), String> {
     let body = block(func, 0);
     let view = View::of(body);
     let Some((ret, inner)) = view.nodes.split_last() else { return Err("is empty".into()) };
@@ -68,11 +86,7 @@ fn dispatch(func: O, spec: &DeviceSpec) -> Result<(), String> {
     let defs: Option<Vec<usize>> = ret.reads.iter().map(|v| view.values[*v].def).collect();
     let Some(defs) = defs else { return Err("a result is an argument".into()) };
     ensure(ret.op.operand_count() == ret.reads.len(), || "two results are one value".into())?;
-    let aliased = alias(func, &view, &ret.reads)?;
-    if spec.max_buffers > 0 {
-        let count = args(body).len() - aliased + ret.reads.len();
-        ensure(count <= spec.max_buffers as usize, || format!("binds {count} buffers"))?;
-    }
+    alias(func, &view, &ret.reads)?;
 
     let heavies: BTreeSet<usize> = (0..inner.len()).filter(|n| view.nodes[*n].kind.heavy()).collect();
     let first = view.elements(*defs.first().ok_or("has no results")?);
@@ -143,23 +157,21 @@ fn dispatch(func: O, spec: &DeviceSpec) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks `zml.alias`; how many results it covers.
-fn alias(func: O, view: &View, results: &[usize]) -> Result<usize, String> {
+/// Checks `zml.alias`.
+fn alias(func: O, view: &View, results: &[usize]) -> Result<(), String> {
     let alias = i64s_attr(func, "zml.alias").ok_or("has no zml.alias")?;
     ensure(alias.len() == results.len(), || "zml.alias has not one entry a result".into())?;
     let arguments = args(block(func, 0));
-    let mut count = 0;
     for (a, v) in alias.iter().zip(results) {
         let update = view.values[*v].def.and_then(|d| view.updates(d));
         if *a == -1 {
             ensure(update.is_none(), || "an update is not in place".into())?;
             continue;
         }
-        count += 1;
         let argument = usize::try_from(*a).ok().and_then(|a| arguments.get(a)).ok_or("zml.alias names no argument")?;
         let written = update.is_some_and(|u| key(view.values[u].value) == key(*argument));
         ensure(written, || "a result is not an update of the argument that it aliases".into())?;
         ensure(uses(*argument).len() == 1, || "an argument that is written in place is read too".into())?;
     }
-    Ok(count)
+    Ok(())
 }

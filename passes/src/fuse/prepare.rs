@@ -50,6 +50,7 @@ pub fn split_wide<'c>(context: &'c Context, block: Blk<'c>, budget: usize) {
         let whole = result(op, 0).r#type();
         let (extents, dim) = (shape(whole), int_attr(op, "dim").unwrap_or_default());
         let label = attr(op, "zml.op");
+        let t = if extents[dim as usize] > i64::from(i32::MAX) { b.i(64) } else { b.i(32) };
         let mut y = b.empty(&extents, elem(whole));
         let mut offset = 0;
         for part in inputs.chunks(budget.saturating_sub(2).max(1)) {
@@ -65,8 +66,7 @@ pub fn split_wide<'c>(context: &'c Context, block: Blk<'c>, budget: usize) {
                     &[("dim", attr(op, "dim").expect("a dimension"))],
                 ),
             };
-            let start =
-                |b: &B<'c>, x: i64| b.constant(b.attr(&format!("dense<{x}> : tensor<i32>")), b.tensor(&[], b.i(32)));
+            let start = |b: &B<'c>, x: i64| b.constant(b.attr(&format!("dense<{x}> : tensor<{t}>")), b.tensor(&[], t));
             let starts = (0..extents.len()).map(|i| start(&b, if i as i64 == dim { offset } else { 0 }));
             let mut operands = vec![y, piece];
             operands.extend(starts);

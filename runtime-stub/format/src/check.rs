@@ -13,7 +13,7 @@
 //! 7. nothing writes a constant, a weight, or an input that is not donated;
 //! 8. a matrix of a library call lies within its slice, has rows or columns without gaps that do not overlap, and its
 //!    element types are some that are multiplied;
-//! 9. kernels have 1 to 2^31 threads a workgroup, and scalars of whole words.
+//! 9. kernels have 1 to 2^31 threads a workgroup, scalars of whole words, and addresses of buffers in ascending order.
 //!
 //! It must not judge what a device can do: that is the runtime's.
 
@@ -126,7 +126,10 @@ fn interface(e: &Entry) -> Interface<'_> {
 fn check_kernel(k: &Kernel) -> Check {
     let threads = k.block.iter().try_fold(1u32, |n, d| n.checked_mul(*d)).filter(|n| (1..=1 << 31).contains(n));
     ensure(threads.is_some(), || format!("kernel {} has a workgroup of {:?} threads", k.symbol, k.block))?;
-    ensure(k.scalar_bytes.is_multiple_of(4), || format!("kernel {} has scalars of broken words", k.symbol))
+    ensure(k.scalar_bytes.is_multiple_of(4), || format!("kernel {} has scalars of broken words", k.symbol))?;
+    let ascending = k.addresses.is_sorted_by(|a, b| a < b);
+    let exist = k.addresses.last().is_none_or(|a| (*a as usize) < k.buffers.len());
+    ensure(ascending && exist, || format!("kernel {} has addresses of no buffers", k.symbol))
 }
 
 /// One program beside all that its indices refer to.

@@ -22,8 +22,9 @@ use std::{
 };
 
 /// The newest version; older ones are read too. A file is written as the least version that has all it needs:
-/// 1, 2 where an entry has `dims`, 3 where a program calls a library or counts a loop's turns.
-pub const FORMAT_VERSION: u32 = 3;
+/// 1, 2 where an entry has `dims`, 3 where a program calls a library or counts a loop's turns, 4 where a kernel has
+/// `addresses`.
+pub const FORMAT_VERSION: u32 = 4;
 const MAGIC: &[u8; 8] = b"ZMLMODEL";
 const HEADER: usize = 64;
 const ALIGN: usize = 64;
@@ -126,7 +127,9 @@ impl Writer {
 
 /// The least version whose readers know all that a manifest has.
 fn version(m: &Manifest) -> u32 {
-    if m.profiles.iter().flat_map(|p| &p.programs).any(|p| calls_library(&p.steps) || counts_turns(&p.steps)) {
+    if m.profiles.iter().flat_map(|p| &p.kernels).any(|k| !k.addresses.is_empty()) {
+        4
+    } else if m.profiles.iter().flat_map(|p| &p.programs).any(|p| calls_library(&p.steps) || counts_turns(&p.steps)) {
         3
     } else if m.entries.iter().any(|e| !e.dims.is_empty()) {
         2
@@ -203,7 +206,11 @@ impl Artifact {
             }
         }
         if version(&manifest) > header.version {
-            let what = if version(&manifest) == 2 { "`dims`" } else { "library calls and no `turns`" };
+            let what = match version(&manifest) {
+                2 => "`dims`",
+                3 => "library calls and no `turns`",
+                _ => "`addresses`",
+            };
             return Err(E::Manifest(format!("version {} has no {what}", header.version)));
         }
         manifest.check().map_err(E::Manifest)?;

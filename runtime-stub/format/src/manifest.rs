@@ -160,8 +160,13 @@ pub struct Kernel {
     pub block: [u32; 3],
     /// Dynamic shared memory; static allocations are in the kernel itself.
     pub shared_bytes: u32,
-    /// How each buffer is accessed: binding number (Vulkan, set 0) or argument position (CUDA, HIP).
+    /// How each buffer is accessed, by argument position (CUDA, HIP). Vulkan: those not in `addresses` are, in order, the
+    /// storage buffers at set 0, bindings 0 and up.
     pub buffers: Vec<Access>,
+    /// Vulkan: positions in `buffers`, ascending, of those that the kernel finds by address. The addresses, 8 bytes each in
+    /// this order, lie in a storage buffer at the binding after the others'.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<u32>,
     /// Bytes of scalars: push constants (Vulkan), or arguments of 4 bytes each after the buffers (CUDA, HIP).
     pub scalar_bytes: u32,
     /// The source ops of the kernel, for traces: `dot_general_add_maximum`.

@@ -30,6 +30,7 @@ fn example() -> (Writer, Manifest) {
             block: [64, 1, 1],
             shared_bytes: 0,
             buffers: vec![Access::Read, Access::Read, Access::Write],
+            addresses: vec![],
             scalar_bytes: 4,
             label: "add".into(),
             overlaps: false,
@@ -199,10 +200,10 @@ fn other_versions_are_named() {
     f[8] = 9;
     assert_eq!(
         refused(f.clone()),
-        "artifact format version 9; this program reads versions 1 to 3: use a newer runtime, or build again with this zmlc"
+        "artifact format version 9; this program reads versions 1 to 4: use a newer runtime, or build again with this zmlc"
     );
     f[8] = 0;
-    assert_eq!(refused(f), "artifact format version 0; this program reads versions 1 to 3");
+    assert_eq!(refused(f), "artifact format version 0; this program reads versions 1 to 4");
 }
 
 #[test]
@@ -217,6 +218,17 @@ fn specialisations_are_version_2() {
     assert_eq!(Artifact::from_bytes(file.clone()).unwrap().manifest.entries, m.entries);
     file[8] = 1;
     assert!(refused(file).ends_with("the manifest is invalid: version 1 has no `dims`"));
+}
+
+#[test]
+fn addresses_are_version_4() {
+    let (w, mut m) = example();
+    m.profiles[0].kernels[0].addresses = vec![0, 2];
+    let mut file = w.finish(m.clone());
+    assert_eq!(file[8], 4);
+    assert_eq!(Artifact::from_bytes(file.clone()).unwrap().manifest.profiles, m.profiles);
+    file[8] = 3;
+    assert!(refused(file).ends_with("the manifest is invalid: version 3 has no `addresses`"));
 }
 
 #[test]
@@ -282,6 +294,8 @@ fn invalid_manifests_are_refused_by_name() {
         (|m| m.profiles[0].kernels[0].block[1] = 0, "kernel add has a workgroup of [64, 0, 1] threads"),
         (|m| m.profiles[0].kernels[0].block = [1 << 16; 3], "kernel add has a workgroup of"),
         (|m| m.profiles[0].kernels[0].scalar_bytes = 3, "kernel add has scalars of broken words"),
+        (|m| m.profiles[0].kernels[0].addresses = vec![3], "kernel add has addresses of no buffers"),
+        (|m| m.profiles[0].kernels[0].addresses = vec![1, 1], "kernel add has addresses of no buffers"),
         (|m| m.profiles[1].programs.clear(), "profile null:null: 0 programs for 1 entries"),
         (|m| program(m).buffers[4].kind = BufferKind::Arena(33), "buffer 4 is larger than what holds it"),
         (|m| program(m).buffers[4].kind = BufferKind::Arena(65), "buffer 4 is larger than what holds it"),

@@ -74,6 +74,7 @@ fn profile(target: &str, writer: &mut Writer) -> Profile {
         block: [64, 1, 1],
         shared_bytes: 0,
         buffers: access(accesses),
+        addresses: vec![],
         scalar_bytes: 8,
         label: format!("test_{symbol}"),
         overlaps: false,

@@ -1,8 +1,8 @@
 //! lower-to-spirv: each `gpu.module` gets a `spirv.module` inside, by MLIR's conversion.
 //!
 //! The kernels are converted in a module of their own (the conversion works on whole modules and this one holds the host
-//! program as well), then put back under their names. An index is 32 bits; a kernel with a buffer of more than 2^31 - 1
-//! elements gets 64.
+//! program as well), then put back under their names. An index is 32 bits, and 64 where spirv-values marked the kernel as
+//! wide. Buffers that are found by address get a descriptor set of their own here, from which [`crate::binary`] takes them.
 //!
 //! What MLIR's conversion leaves wrong and the serialised form can say is put right in [`crate::binary`]. Here: the
 //! version (update-vce writes the least one that the ops need, which does not allow storage buffers in an entry
@@ -10,8 +10,9 @@
 //!
 //! Invariants: every `gpu.module` holds one `spirv.module` with one entry point, of the same name.
 
+use crate::binary::addresses::ADDRESSED;
 use crate::loops;
-use crate::values::{FACTORS, kernels};
+use crate::values::{FACTORS, WIDE, kernels};
 use melior::{
     Context,
     ir::{Attribute, Location, Module},
@@ -19,7 +20,7 @@ use melior::{
 use zmlc_passes::{
     context::run_pipeline,
     ir::{
-        B, BlockLike, O, TypeLike, ValueLike, args, array, attr, block, body, dict_get, elements, name, ops, read,
+        B, BlockLike, O, ValueLike, args, array, attr, block, body, dict_get, name, ops, read,
         rewrite::{clone_mapped, erase, move_to_end, remove_attr, set_attr},
         walk,
     },
@@ -38,7 +39,7 @@ impl Pass for LowerToSpirv {
     }
     fn run<'c>(&self, context: &'c Context, module: &mut Module<'c>, env: Env) -> Result<(), PassError> {
         let all = kernels(module);
-        let (wide, narrow): (Vec<O>, Vec<O>) = all.into_iter().partition(|g| is_wide(*g));
+        let (wide, narrow): (Vec<O>, Vec<O>) = all.into_iter().partition(|g| read::has_attr(*g, WIDE));
         for (group, bits) in [(narrow, 32), (wide, 64)] {
             if !group.is_empty() {
                 convert(context, &group, env.spec(), bits)?;
@@ -62,14 +63,6 @@ impl Pass for LowerToSpirv {
         }
         Ok(())
     }
-}
-
-/// Whether an index into one of the kernel's buffers can exceed 32 bits.
-fn is_wide(g: O) -> bool {
-    ops(block(g, 0)).into_iter().filter(|f| name(*f) == "gpu.func").flat_map(|f| args(block(f, 0))).any(|a| {
-        // A word may hold up to 16 elements, and offsets of parts are computed before the division.
-        a.r#type().is_mem_ref() && elements(a.r#type()).saturating_mul(16) > i64::from(i32::MAX)
-    })
 }
 
 fn convert<'c>(c: &'c Context, group: &[O<'c>], spec: &DeviceSpec, index: u32) -> Result<(), PassError> {
@@ -175,8 +168,9 @@ fn abi<'c>(b: &B<'c>, f: O<'c>) -> Result<(), PassError> {
     let mut new = vec![];
     for i in 0..block(f, 0).argument_count() {
         let number = |key| old.get(i).and_then(|a| dict_get(*a, key)).and_then(read::int);
-        let (Some(set), Some(binding)) = (number("zml.set"), number("zml.binding")) else {
-            return Err(bug("a buffer without set and binding: assign-descriptors comes first"));
+        let address = number("zml.address").map(|at| (i64::from(ADDRESSED), at));
+        let Some((set, binding)) = address.or_else(|| number("zml.set").zip(number("zml.binding"))) else {
+            return Err(bug("a buffer without a place: assign-descriptors comes first"));
         };
         let at = b.attr(&format!("#spirv.interface_var_abi<({set}, {binding})>"));
         new.push(b.dict(&[("spirv.interface_var_abi", at)]));

@@ -1,7 +1,7 @@
 //! spirv.modules to binaries: MLIR's serializer, then corrections, then a look at the result as a driver sees it.
 
 use crate::{
-    binary::{self, capabilities, correct, reflect},
+    binary::{self, addresses, capabilities, correct, reflect},
     values::kernels,
 };
 use melior::{
@@ -9,6 +9,7 @@ use melior::{
     ir::{Location, Module, attribute::ArrayAttribute},
 };
 use mlir_sys::{mlirAttributeIsAGPUObjectAttr, mlirGPUObjectAttrGetObject};
+use zml_format::Access;
 use zmlc_passes::{
     context::run_pipeline,
     ir::{AttributeLike, B, attr, body, name, ops, read, rewrite::clone_mapped, rewrite::set_attr},
@@ -75,7 +76,11 @@ fn finish(words: &[u8], kernel: &KernelInfo, spec: &DeviceSpec) -> Result<Vec<u8
         });
     }
     correct::no_contraction(&mut m);
-    correct::buffers(&mut m, &seen.bindings, &kernel.buffers);
+    let (bound, addressed) = places(kernel);
+    let (bindings, pointers) = seen.bindings.split_at(bound.len());
+    correct::buffers(&mut m, bindings, &bound);
+    let pointers: Vec<_> = pointers.iter().map(|b| b.variable).zip(addressed).collect();
+    addresses::apply(&mut m, &pointers, bound.len() as u32).map_err(PassError::Bug)?;
     if seen.bindings.iter().any(|b| b.reads && b.writes) {
         correct::barriers(&mut m);
     }
@@ -95,6 +100,14 @@ fn finish(words: &[u8], kernel: &KernelInfo, spec: &DeviceSpec) -> Result<Vec<u8
     Ok(binary::bytes(&m))
 }
 
+/// Accesses to the buffers that are bound, and to those that are found by address.
+fn places(kernel: &KernelInfo) -> (Vec<Access>, Vec<Access>) {
+    let all = kernel.buffers.iter().enumerate();
+    let (addressed, bound): (Vec<_>, Vec<_>) = all.partition(|(i, _)| kernel.addresses.contains(&(*i as u32)));
+    let accesses = |list: Vec<(usize, &Access)>| list.into_iter().map(|(_, access)| *access).collect();
+    (accesses(bound), accesses(addressed))
+}
+
 /// What the binary binds and takes against what the host program will bind and pass.
 fn agree(seen: &reflect::Interface, kernel: &KernelInfo) -> Result<(), String> {
     if seen.entry != kernel.name {
@@ -103,12 +116,14 @@ fn agree(seen: &reflect::Interface, kernel: &KernelInfo) -> Result<(), String> {
     if seen.workgroup != kernel.block {
         return Err(format!("its workgroup is {:?}, planned {:?}", seen.workgroup, kernel.block));
     }
+    let (bound, addressed) = places(kernel);
     let numbers: Vec<_> = seen.bindings.iter().map(|b| (b.set, b.binding)).collect();
-    let planned: Vec<_> = (0..kernel.buffers.len() as u32).map(|i| (0, i)).collect();
+    let of_set = |set: u32, count: usize| (0..count as u32).map(move |i| (set, i));
+    let planned: Vec<_> = of_set(0, bound.len()).chain(of_set(addresses::ADDRESSED, addressed.len())).collect();
     if numbers != planned {
         return Err(format!("its bindings are {numbers:?}, planned {planned:?}"));
     }
-    for (b, access) in seen.bindings.iter().zip(&kernel.buffers) {
+    for (b, access) in seen.bindings.iter().zip(bound.iter().chain(&addressed)) {
         if (b.reads && !access.reads()) || (b.writes && !access.writes()) {
             return Err(format!("binding {} is planned {access:?} and is used otherwise", b.binding));
         }

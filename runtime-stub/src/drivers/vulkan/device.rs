@@ -29,6 +29,8 @@ pub(super) struct Opened {
     pub unified: bool,
     /// Kernels ask for subgroups of this size, which is not the device's default.
     pub subgroup: Option<u32>,
+    /// Kernels find buffers by address.
+    pub addresses: bool,
 }
 
 pub(super) struct VulkanDevice {
@@ -36,6 +38,8 @@ pub(super) struct VulkanDevice {
     pub name: String,
     pub properties: Properties,
     pub unified: bool,
+    /// Buffers have addresses.
+    pub addresses: bool,
     pub family: u32,
     pub debug: Option<ash::ext::debug_utils::Device>,
     /// Bits of a timestamp that count; 0 if the queue has none.
@@ -81,6 +85,7 @@ impl VulkanDevice {
             name,
             properties,
             unified: o.unified,
+            addresses: o.addresses,
             family: o.family,
             debug,
             timestamp_bits: families[o.family as usize].timestamp_valid_bits,
@@ -142,6 +147,13 @@ impl VulkanDevice {
     }
     pub fn nothing(&self) -> vk::Buffer {
         self.nothing.get().map_or(vk::Buffer::null(), |b| b.raw)
+    }
+    /// Where kernels find a region's first byte.
+    pub fn address(&self, r: Region) -> u64 {
+        let buffer = r.memory.map_or(self.nothing(), |m| self.buffer(m).raw);
+        let info = vk::BufferDeviceAddressInfo::default().buffer(buffer);
+        // Safety: a buffer of this device that was made to have an address.
+        unsafe { self.raw.get_buffer_device_address(&info) + r.offset }
     }
     /// Holds `[b; 4]` at `4 * b`.
     pub fn byte_table(&self) -> vk::Buffer {

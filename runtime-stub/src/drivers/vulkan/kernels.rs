@@ -55,9 +55,13 @@ pub(super) struct Loaded {
     pub layout: usize,
     pipeline: OnceLock<Result<vk::Pipeline, vk::Result>>,
 }
-/// Shared by kernels with equal numbers of buffers and scalars.
+/// Storage buffers that a kernel binds: those that it does not find by address, and the table of the addresses.
+fn bindings(k: &Kernel) -> usize {
+    k.buffers.len() - k.addresses.len() + usize::from(!k.addresses.is_empty())
+}
+/// Shared by kernels with equal numbers of bindings and scalars.
 pub(super) struct Layout {
-    buffers: usize,
+    bindings: usize,
     scalar_bytes: u32,
     pub set: vk::DescriptorSetLayout,
     pub pipeline: vk::PipelineLayout,
@@ -85,7 +89,7 @@ impl VulkanDevice {
                     m
                 }
             };
-            let same = |l: &Layout| l.buffers == k.buffers.len() && l.scalar_bytes == k.scalar_bytes;
+            let same = |l: &Layout| l.bindings == bindings(k) && l.scalar_bytes == k.scalar_bytes;
             let layout = match set.layouts.iter().position(same) {
                 Some(l) => l,
                 None => {
@@ -223,7 +227,11 @@ impl VulkanDevice {
 
     fn layout(&self, k: &Kernel) -> Result<Layout> {
         let limits = &self.properties.base.limits;
-        let bindings: Vec<_> = (0..k.buffers.len())
+        if !k.addresses.is_empty() && !self.addresses {
+            let what = "finds buffers by address, and its profile does not require bufferDeviceAddress";
+            return Err(self.unsupported(format!("kernel {} {what}", k.symbol)));
+        }
+        let bindings: Vec<_> = (0..bindings(k))
             .map(|i| {
                 vk::DescriptorSetLayoutBinding::default()
                     .binding(i as u32)
@@ -234,7 +242,7 @@ impl VulkanDevice {
             .collect();
         let most = limits.max_per_stage_descriptor_storage_buffers as usize;
         if bindings.len() > most {
-            let why = format!("kernel {} has {} buffers, and it binds at most {most}", k.symbol, bindings.len());
+            let why = format!("kernel {} binds {} buffers, and it binds at most {most}", k.symbol, bindings.len());
             return Err(self.unsupported(why));
         }
         if k.scalar_bytes > limits.max_push_constants_size {
@@ -257,7 +265,7 @@ impl VulkanDevice {
                 info = info.push_constant_ranges(&push);
             }
             match self.raw.create_pipeline_layout(&info, None) {
-                Ok(pipeline) => Ok(Layout { buffers: k.buffers.len(), scalar_bytes: k.scalar_bytes, set, pipeline }),
+                Ok(pipeline) => Ok(Layout { bindings: bindings.len(), scalar_bytes: k.scalar_bytes, set, pipeline }),
                 Err(code) => {
                     self.raw.destroy_descriptor_set_layout(set, None);
                     Err(self.failed("vkCreatePipelineLayout")(code))

@@ -45,22 +45,32 @@ unsafe impl Sync for Buffer {}
 impl Buffer {
     pub fn new(d: &VulkanDevice, bytes: u64, reach: Reach, what: &str) -> Result<Self> {
         let name = &d.name;
-        let most = d.properties.max_buffer.min(d.properties.max_allocation);
-        if bytes > most {
+        let too_large = |most: u64| {
             let why = format!("{what} takes {bytes} bytes, and an allocation has at most {most}");
-            return Err(Error::Unsupported { device: name.clone(), why });
+            Error::Unsupported { device: name.clone(), why }
+        };
+        if bytes > d.properties.max_buffer {
+            return Err(too_large(d.properties.max_buffer));
         }
+        // More than a driver promises of one allocation is asked for all the same: many give it.
+        let promised = d.properties.max_allocation;
         let exhausted = |call| {
             move |code| match code {
+                vk::Result::ERROR_OUT_OF_DEVICE_MEMORY if bytes > promised => too_large(promised),
                 vk::Result::ERROR_OUT_OF_DEVICE_MEMORY | vk::Result::ERROR_OUT_OF_HOST_MEMORY => {
                     Error::OutOfMemory { device: name.clone(), what: what.into(), bytes }
                 }
                 _ => failed(name, call)(code),
             }
         };
-        let usage = vk::BufferUsageFlags::STORAGE_BUFFER
+        let mut usage = vk::BufferUsageFlags::STORAGE_BUFFER
             | vk::BufferUsageFlags::TRANSFER_SRC
             | vk::BufferUsageFlags::TRANSFER_DST;
+        let mut flags = vk::MemoryAllocateFlagsInfo::default();
+        if d.addresses {
+            usage |= vk::BufferUsageFlags::SHADER_DEVICE_ADDRESS;
+            flags.flags = vk::MemoryAllocateFlags::DEVICE_ADDRESS;
+        }
         // Vectors at the end of a buffer whose length is odd stay within it.
         let info = vk::BufferCreateInfo::default().size(bytes.next_multiple_of(16)).usage(usage);
         // Safety: the device is alive, the structures live through the calls, and each failure destroys what was made.
@@ -71,7 +81,10 @@ impl Buffer {
                 .memory_type(needs.memory_type_bits, reach.flags(d.unified))
                 .ok_or_else(|| Error::Unsupported { device: name.clone(), why: format!("it has no memory for {what}") })
                 .and_then(|index| {
-                    let info = vk::MemoryAllocateInfo::default().allocation_size(needs.size).memory_type_index(index);
+                    let info = vk::MemoryAllocateInfo::default()
+                        .allocation_size(needs.size)
+                        .memory_type_index(index)
+                        .push_next(&mut flags);
                     d.raw.allocate_memory(&info, None).map_err(exhausted("vkAllocateMemory"))
                 });
             let memory = match memory {

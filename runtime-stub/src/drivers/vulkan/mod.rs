@@ -247,7 +247,8 @@ impl Platform for Vulkan {
             let raw = self.instance.raw.create_device(d.raw, &create, None).map_err(failed(&name, "vkCreateDevice"))?;
             drop(lock);
             let unified = matches!(info.kind, DeviceKind::IntegratedGpu | DeviceKind::Software);
-            let opened = device::Opened { physical: d.raw, raw, family, unified, subgroup };
+            let addresses = features.contains(&"bufferDeviceAddress");
+            let opened = device::Opened { physical: d.raw, raw, family, unified, subgroup, addresses };
             Ok(device::VulkanDevice::new(self.instance, opened, d.properties, name)?)
         }
     }

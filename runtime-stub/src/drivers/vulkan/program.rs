@@ -14,7 +14,7 @@ use super::{
 use crate::{
     counters::{Counters, Tally},
     drivers::{
-        ALIGN, Executable, Job, Region,
+        ALIGN, Driver, Executable, Job, Region,
         control::{Machine, Node, Plan, walk},
     },
     error::{Error, Result},
@@ -29,7 +29,7 @@ use std::{
     sync::Arc,
     time::Instant,
 };
-use zml_format::{Dispatch, Slice, Step};
+use zml_format::{Dispatch, Step};
 
 pub(super) struct VulkanProgram {
     nodes: Vec<Node>,
@@ -62,6 +62,9 @@ struct Work {
     /// Not handed to the queue yet. Has room for everything that one submit can hold.
     pending: Vec<vk::CommandBuffer>,
     _staging: Vec<Staging>,
+    /// Addresses that kernels read, and where in it each dispatch's begin.
+    table: Region,
+    tables: BTreeMap<Vec<u64>, u64>,
     timer: Option<Timer>,
     deadline: Option<Instant>,
     /// Something was handed to the queue that was not waited for.
@@ -91,6 +94,8 @@ impl VulkanProgram {
             finish: vk::CommandBuffer::null(),
             pending: vec![],
             _staging: vec![],
+            table: Region::EMPTY,
+            tables: BTreeMap::new(),
             timer: None,
             deadline: None,
             busy: false,
@@ -370,19 +375,54 @@ impl Work {
     }
 
     fn bindings(&self, x: &Dispatch, job: &Job) -> Vec<(vk::Buffer, u64, u64)> {
-        let of = |s: &Slice| {
-            let r = job.region(s);
-            match r.memory {
-                Some(m) => (self.device.buffer(m).raw, r.offset, r.bytes),
-                None => (self.device.nothing(), 0, vk::WHOLE_SIZE),
-            }
+        let of = |r: Region| match r.memory {
+            Some(m) => (self.device.buffer(m).raw, r.offset, r.bytes),
+            None => (self.device.nothing(), 0, vk::WHOLE_SIZE),
         };
-        x.buffers.iter().map(of).collect()
+        let (bound, addresses) = self.places(x, job);
+        let table = self.tables.get(&addresses).map(|at| self.table.part(*at, 8 * addresses.len() as u64));
+        bound.into_iter().chain(table).map(of).collect()
+    }
+    /// The buffers of a dispatch that it binds, and the addresses of the others.
+    fn places(&self, x: &Dispatch, job: &Job) -> (Vec<Region>, Vec<u64>) {
+        let by_address = &job.profile.kernels[x.kernel].addresses;
+        let (mut bound, mut addresses) = (vec![], vec![]);
+        for (i, s) in x.buffers.iter().enumerate() {
+            let region = job.region(s);
+            match by_address.contains(&(i as u32)) {
+                true => addresses.push(self.device.address(region)),
+                false => bound.push(region),
+            }
+        }
+        (bound, addresses)
+    }
+    /// Puts the addresses that the plan's dispatches read where they find them.
+    fn tabulate(&mut self, plan: &Plan, job: &Job) -> Result<()> {
+        let mut bytes: Vec<u8> = vec![];
+        for s in plan.segments.iter().flatten() {
+            let Step::Dispatch(x) = s else { continue };
+            let addresses = self.places(x, job).1;
+            if addresses.is_empty() || self.tables.contains_key(&addresses) {
+                continue;
+            }
+            bytes.resize(bytes.len().next_multiple_of(ALIGN as usize), 0);
+            let at = bytes.len() as u64;
+            bytes.extend(addresses.iter().flat_map(|a| a.to_le_bytes()));
+            self.tables.insert(addresses, at);
+        }
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let count = bytes.len() as u64;
+        self.table = Region { memory: Some(self.device.allocate(count, "addresses")?), offset: 0, bytes: count };
+        self.tally.add(Counters { allocations: 1, ..Counters::default() });
+        self.device.upload(self.table, &bytes)
     }
 
     /// Checks each dispatch against the device, and writes the descriptor sets that they bind.
     fn bind(&mut self, plan: &Plan, job: &Job, kernels: &Kernels) -> Result<Sets> {
         let d = self.device.clone();
+        self.tabulate(plan, job)?;
         let mut sets = Sets::new();
         for s in plan.segments.iter().flatten() {
             if let Step::Library(_) = s {
@@ -434,12 +474,13 @@ impl Work {
             let most = limits.max_compute_work_group_count;
             return Err(d.unsupported(format!("{symbol} has {:?} workgroups, and it runs at most {most:?}", x.grid)));
         }
-        for s in &x.buffers {
-            let r = job.region(s);
+        for r in self.places(x, job).0 {
             if r.bytes > limits.max_storage_buffer_range.into() {
                 let most = limits.max_storage_buffer_range;
                 return Err(d.unsupported(format!("{symbol} binds {} bytes, and it binds at most {most}", r.bytes)));
             }
+        }
+        for r in x.buffers.iter().map(|s| job.region(s)) {
             if !r.offset.is_multiple_of(limits.min_storage_buffer_offset_alignment) {
                 let align = limits.min_storage_buffer_offset_alignment;
                 return Err(d.unsupported(format!("{symbol} binds at offset {}, no multiple of {align}", r.offset)));
@@ -518,6 +559,9 @@ impl Drop for Work {
             raw.destroy_fence(self.fence, None);
             raw.destroy_descriptor_pool(self.descriptors, None);
             raw.destroy_command_pool(self.pool, None);
+        }
+        if let Some(memory) = self.table.memory {
+            self.device.free(memory);
         }
     }
 }

@@ -41,6 +41,7 @@ const KNOWN: &[Known] = &[
     known(Capability::GroupNonUniformArithmetic, &[], &[]),
     known(Capability::GroupNonUniformShuffle, &[], &[]),
     known(Capability::GroupNonUniformShuffleRelative, &[], &[]),
+    known(Capability::PhysicalStorageBufferAddresses, &[], &["bufferDeviceAddress"]),
     known(Capability::VulkanMemoryModel, &[], &["vulkanMemoryModel"]),
     known(
         Capability::CooperativeMatrixKHR,
@@ -160,6 +161,11 @@ impl Widths {
         for i in &module.types_global_values {
             match (i.class.opcode, i.operands.first()) {
                 (Op::Variable, Some(Operand::StorageClass(StorageClass::StorageBuffer))) if touches(i) => {
+                    found.insert(storage);
+                }
+                (Op::TypePointer, Some(Operand::StorageClass(StorageClass::PhysicalStorageBuffer)))
+                    if i.result_id.is_some_and(|t| self.holds(t, scalar)) =>
+                {
                     found.insert(storage);
                 }
                 (Op::Variable | Op::Constant | Op::ConstantComposite | Op::ConstantNull | Op::Undef, _)

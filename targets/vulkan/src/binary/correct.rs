@@ -150,7 +150,7 @@ fn id_of_semantics(o: &Operand) -> Option<Word> {
     }
 }
 
-fn decorate(module: &mut Module, target: Word, decoration: Decoration) {
+pub(super) fn decorate(module: &mut Module, target: Word, decoration: Decoration) {
     let operands = vec![Operand::IdRef(target), Operand::Decoration(decoration)];
     module.annotations.push(Instruction::new(Op::Decorate, None, None, operands));
 }

@@ -1,6 +1,8 @@
-//! SPIR-V words after serialisation: what MLIR leaves wrong or open is put right ([`correct`]), the capabilities are those
-//! that the code uses ([`capabilities`]), and what a driver will see is read back and held against the plan ([`reflect`]).
+//! SPIR-V words after serialisation: what MLIR leaves wrong or open is put right ([`correct`]), buffers that are found by
+//! address become pointers ([`addresses`]), the capabilities are those that the code uses ([`capabilities`]), and what a
+//! driver will see is read back and held against the plan ([`reflect`]).
 
+pub mod addresses;
 pub mod capabilities;
 pub mod correct;
 pub mod reflect;

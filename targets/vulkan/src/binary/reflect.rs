@@ -122,7 +122,7 @@ fn block_bytes(module: &Module, block: Word) -> u32 {
     offsets.max().map_or(0, |x| x + 4)
 }
 /// Bytes of a type without layout decorations.
-fn size(module: &Module, t: Word) -> Option<u32> {
+pub(super) fn size(module: &Module, t: Word) -> Option<u32> {
     let i = global(module, t)?;
     let inner = || i.operands.first().and_then(id).and_then(|t| size(module, t));
     match (i.class.opcode, &i.operands[..]) {

@@ -27,6 +27,10 @@ pub fn op<'c>(b: &B<'c>, s: &Scalar<'c>, x: &[V<'c>]) -> Option<V<'c>> {
         "arith.extsi" | "arith.extui" if !read::is_i1(s.from) && read::int_bits(s.to[0]) == Some(64) => {
             Some(double(b, s.name, x[0]))
         }
+        "arith.index_cast" | "arith.index_castui" if s.wide && narrow(s.from) => {
+            let extend = if s.name == "arith.index_cast" { "arith.extsi" } else { "arith.extui" };
+            Some(b.op1("arith.index_cast", &[double(b, extend, x[0])], b.index(), &[]))
+        }
         "math.absi" => Some(magnitude(b, x[0])),
         // SPIR-V leaves a negative operand open under Vulkan, and MLIR's way around it fails for the least integer.
         "arith.remsi" => {
@@ -59,6 +63,9 @@ pub fn op<'c>(b: &B<'c>, s: &Scalar<'c>, x: &[V<'c>]) -> Option<V<'c>> {
     }
 }
 
+fn narrow(t: Type) -> bool {
+    read::int_bits(t).is_some_and(|bits| (2..=32).contains(&bits))
+}
 /// The absolute value; of the least integer, itself, which is right as an unsigned number.
 fn magnitude<'c>(b: &B<'c>, x: V<'c>) -> V<'c> {
     let zero = b.cint(x.r#type(), 0);

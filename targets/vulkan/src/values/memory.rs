@@ -32,8 +32,8 @@ pub struct Memory<'c> {
 const WIDEST: i64 = 16;
 
 impl<'c> Memory<'c> {
-    /// Chooses the word of `old` from all its uses.
-    pub fn plan(b: &B<'c>, old: V<'c>, class: &str) -> Result<Self, PassError> {
+    /// Chooses the word of `old` from all its uses. `bounded`: whether its type says how many words there are.
+    pub fn plan(b: &B<'c>, old: V<'c>, class: &str, bounded: bool) -> Result<Self, PassError> {
         let t = old.r#type();
         let element = elem(t);
         if shape(t).iter().any(|d| *d < 0) {
@@ -53,8 +53,9 @@ impl<'c> Memory<'c> {
         let total = shape(t).iter().product::<i64>();
         // A buffer that only vectors touch is touched in whole words: what is left over at its end is not.
         let words = if class == "StorageBuffer" { total / lanes } else { (total + lanes - 1) / lanes };
-        let word = word(b, stored, lanes);
-        let r#type = b.ty(&format!("memref<{}x{word}, #spirv.storage_class<{class}>>", words.max(1)));
+        let (word, words) = (word(b, stored, lanes), words.max(1).to_string());
+        let words = if bounded { &words } else { "?" };
+        let r#type = b.ty(&format!("memref<{words}x{word}, #spirv.storage_class<{class}>>"));
         Ok(Memory { r#type, value: None, element, stored, lanes })
     }
     pub fn at(self, value: V<'c>) -> Self {
@@ -191,7 +192,7 @@ impl<'c> Memory<'c> {
 
 impl<'c> Rewrite<'c> {
     pub fn allocate(&mut self, b: &B<'c>, old: V<'c>, class: &str, op: &str) -> Result<(), PassError> {
-        let form = Memory::plan(b, old, class)?;
+        let form = Memory::plan(b, old, class, true)?;
         let value = b.op1(op, &[], form.r#type, &[("operandSegmentSizes", b.i32s(&[0, 0]))]);
         self.memory.insert(key(old), form.at(value));
         Ok(())

@@ -35,6 +35,9 @@ mod vector;
 
 pub use matrix::FACTORS;
 
+/// On a `gpu.func` as emit leaves it, then on its `gpu.module`: an index in it may exceed 31 bits.
+pub const WIDE: &str = "zml.wide";
+
 use melior::{
     Context,
     ir::{Module, Type},
@@ -42,8 +45,8 @@ use melior::{
 use zmlc_passes::{
     context::run_pipeline,
     ir::{
-        B, Blk, BlockLike, Fragment, O, TypeLike, ValueLike, args, block, blocks, body, elem, name, operand, ops, read,
-        results, walk,
+        B, Blk, BlockLike, Fragment, O, TypeLike, V, ValueLike, args, block, blocks, body, elem, elements, name,
+        operand, ops, read, results, walk,
     },
     pass::{Env, Pass, PassError},
 };
@@ -67,7 +70,12 @@ impl Pass for SpirvValues {
                 }) {
                     zmlc_passes::ir::rewrite::set_attr(g, FACTORS, B::before(context, f).str(&factor));
                 }
-                rewrite::function(&B::before(context, f), f)?;
+                let wide = read::has_attr(f, WIDE) || args(block(f, 0)).into_iter().any(is_far);
+                if wide {
+                    let unit = B::before(context, f).unit();
+                    zmlc_passes::ir::rewrite::set_attr(g, WIDE, unit);
+                }
+                rewrite::function(&B::before(context, f), f, wide)?;
                 zmlc_passes::ir::rewrite::erase(f);
             }
         }
@@ -84,6 +92,11 @@ impl Pass for SpirvValues {
         }
         Ok(())
     }
+}
+
+/// Whether an index into the buffer may exceed 31 bits.
+fn is_far(v: V) -> bool {
+    v.r#type().is_mem_ref() && elements(v.r#type()) > i64::from(i32::MAX)
 }
 
 pub fn kernels<'c>(module: &Module<'c>) -> Vec<O<'c>> {

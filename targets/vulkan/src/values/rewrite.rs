@@ -16,6 +16,8 @@ pub type Lanes<'c> = Vec<V<'c>>;
 pub struct Rewrite<'c> {
     values: HashMap<usize, Lanes<'c>>,
     pub memory: HashMap<usize, Memory<'c>>,
+    /// Indices are of 64 bits.
+    wide: bool,
 }
 
 /// The type that an element is held in: bf16 as f32, f8 as its bits.
@@ -31,8 +33,8 @@ pub fn held<'c>(b: &B<'c>, t: Type<'c>) -> Type<'c> {
     }
 }
 
-/// Writes the new form of `f` before it.
-pub fn function<'c>(b: &B<'c>, f: O<'c>) -> Result<(), PassError> {
+/// Writes the new form of `f` before it, with indices of 64 bits if it is `wide`.
+pub fn function<'c>(b: &B<'c>, f: O<'c>, wide: bool) -> Result<(), PassError> {
     let symbol = read::str_attr(f, "sym_name").unwrap_or_default();
     let in_kernel = |e| match e {
         PassError::Bug(what) => PassError::Bug(format!("kernel {symbol}: {what}")),
@@ -41,18 +43,22 @@ pub fn function<'c>(b: &B<'c>, f: O<'c>) -> Result<(), PassError> {
         }
         e => e,
     };
-    write_function(b, f).map_err(in_kernel)
+    write_function(b, f, wide).map_err(in_kernel)
 }
-fn write_function<'c>(b: &B<'c>, f: O<'c>) -> Result<(), PassError> {
+fn write_function<'c>(b: &B<'c>, f: O<'c>, wide: bool) -> Result<(), PassError> {
     let entry = block(f, 0);
     let workgroup = read::int_attr(f, "workgroup_attributions").unwrap_or(0) as usize;
     let private = read::int_attr(f, "private_attributions").unwrap_or(0) as usize;
     let inner = entry.argument_count() - workgroup - private;
-    let mut r = Rewrite { values: HashMap::new(), memory: HashMap::new() };
+    let mut r = Rewrite { values: HashMap::new(), memory: HashMap::new(), wide };
 
     let arguments: Vec<V> = args(entry)[..inner].to_vec();
     let (buffers, scalars): (Vec<V>, Vec<V>) = arguments.into_iter().partition(|a| a.r#type().is_mem_ref());
-    let forms = buffers.iter().map(|v| Memory::plan(b, *v, "StorageBuffer")).collect::<Result<Vec<_>, _>>()?;
+    let argument_attrs = attr(f, "arg_attrs").map(read::array).unwrap_or_default();
+    // What is found by address may be larger than a type can say.
+    let bounded = |i: usize| argument_attrs.get(i).is_none_or(|a| read::dict_get(*a, "zml.address").is_none());
+    let forms = buffers.iter().enumerate().map(|(i, v)| Memory::plan(b, *v, "StorageBuffer", bounded(i)));
+    let forms = forms.collect::<Result<Vec<_>, _>>()?;
     let types: Vec<Type> = forms.iter().map(|m| m.r#type).collect();
     let words = (!scalars.is_empty()).then(|| push_constants(b, scalars.len()));
     let mut outcome = Ok(());
@@ -84,7 +90,6 @@ fn write_function<'c>(b: &B<'c>, f: O<'c>) -> Result<(), PassError> {
             attrs.push((attr_name, a));
         }
     }
-    let argument_attrs = attr(f, "arg_attrs").map(read::array).unwrap_or_default();
     let kept: Vec<Attribute> = argument_attrs.into_iter().take(buffers.len()).collect();
     let ty = melior::ir::r#type::FunctionType::new(b.c, &types, &[]);
     attrs.push(("function_type", b.type_attr(ty.into())));
@@ -228,7 +233,8 @@ impl<'c> Rewrite<'c> {
     fn elementwise(&mut self, b: &B<'c>, op: O<'c>) -> Result<(), PassError> {
         let inputs: Vec<Lanes> = operands(op).iter().map(|v| self.lanes(*v)).collect();
         let n = results(op).iter().map(|r| count(*r)).max().unwrap_or(1);
-        let scalar = Scalar::of(op);
+        let mut scalar = Scalar::of(op);
+        scalar.wide = self.wide;
         let mut found: Vec<Lanes> = vec![vec![]; op.result_count()];
         for lane in 0..n {
             let x: Lanes = inputs.iter().map(|l| if l.len() == 1 { l[0] } else { l[lane] }).collect();

@@ -15,16 +15,18 @@ pub struct Scalar<'c> {
     pub from: Type<'c>,
     pub to: Vec<Type<'c>>,
     pub attributes: Vec<(&'c str, Attribute<'c>)>,
+    /// Indices are of 64 bits.
+    pub wide: bool,
 }
 impl<'c> Scalar<'c> {
     pub fn of(op: O<'c>) -> Self {
         let to: Vec<Type> = results(op).iter().map(|r| elem(r.r#type())).collect();
         let from = if op.operand_count() > 0 { elem(operand(op, 0).r#type()) } else { to[0] };
-        Scalar { name: name(op), from, to, attributes: read::attributes(op) }
+        Scalar { name: name(op), from, to, attributes: read::attributes(op), wide: false }
     }
     /// An op without attributes whose operands and result have one type.
     pub fn plain(name: &'c str, t: Type<'c>) -> Self {
-        Scalar { name, from: t, to: vec![t], attributes: vec![] }
+        Scalar { name, from: t, to: vec![t], attributes: vec![], wide: false }
     }
     /// Writes it for held operands.
     pub fn emit(&self, b: &B<'c>, x: &[V<'c>]) -> Result<Vec<V<'c>>, PassError> {

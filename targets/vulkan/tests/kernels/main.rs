@@ -1,6 +1,7 @@
 //! Kernels as emit leaves them, to SPIR-V: valid, with the capabilities that they use and no others, bound as planned,
 //! and right numbers on a device.
 
+mod addresses;
 mod numbers;
 mod structure;
 mod support;

@@ -143,6 +143,7 @@ pub fn run(built: &Built, which: usize, buffers: &[Vec<u8>], scalars: &[u32]) ->
                 block: facts.block,
                 shared_bytes: 0,
                 buffers: facts.buffers.clone(),
+                addresses: facts.addresses.clone(),
                 scalar_bytes: facts.scalar_bytes,
                 label: facts.label.clone(),
                 overlaps: facts.overlaps,

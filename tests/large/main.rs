@@ -1,7 +1,11 @@
 //! Programs of any size: more workgroups than one dimension of a grid has, loops that the software Vulkan device would
 //! end, more elements than n^2 forms could take, ranks and extents at the edges. Numbers from a device.
 
+mod beyond;
+#[path = "../common/mod.rs"]
 mod common;
+mod operands;
+mod tensors;
 
 use common::{build, bytes_of, call, floats_of, model, vulkan};
 
