@@ -16,6 +16,9 @@ use melior::{
 };
 use std::collections::HashMap;
 
+/// Bytes of the widest load.
+const WIDEST: i64 = 16;
+
 /// One value for each lane, or one for all of them.
 pub type Lanes<'c> = Vec<V<'c>>;
 
@@ -284,7 +287,8 @@ impl<'c> Em<'c> {
         (0..n)
             .map(|k| {
                 let at = self.ix.at_lane(at, k);
-                if let Some(n) = self.vectors_across
+                let whole = |n: &i64| n * elem_bytes(e) <= WIDEST && elements(memory.r#type()) % n == 0;
+                if let Some(n) = self.vectors_across.filter(whole)
                     && let Some((first, k)) = self.ix.aligned_part(at, n)
                 {
                     let v = self.vector(b, memory, first, n);

@@ -12,6 +12,11 @@ use super::{
 use crate::ir::*;
 use melior::ir::Type;
 
+/// Runs that a thread computes one after the other in straight code.
+const UNROLL: i64 = 8;
+/// Neighbours that come with a single element which others follow.
+const ACROSS: i64 = 4;
+
 #[derive(Clone)]
 pub struct Staged<'c> {
     memory: V<'c>,
@@ -50,20 +55,39 @@ impl<'c> Stage<'c> {
         let staged = Staged { memory, element, count, run, width };
         let runs = count / run;
         let rounds = (runs + block - 1) / block;
-        em.for_each(b, rounds, &[], |em, b, i, _| {
-            let i = em.ix.scale(i, block);
-            let number = em.ix.add(i, frame.thread);
-            em.if_below(b, number, runs, |em, b| {
-                let at = em.ix.scale(number, run);
-                let lane = em.ix.lane(run);
-                let at = em.ix.add(at, lane);
-                let index = em.ix.delinear(at, &shape(self.value.r#type()));
-                let lanes = em.eval(b, self.value, &index);
-                staged.store(em, b, number, &lanes);
+        em.vectors_across = Some(ACROSS);
+        if rounds <= UNROLL && runs % block == 0 {
+            // All loads before the first use.
+            let numbers: Vec<Ix> = (0..rounds).map(|i| em.ix.add_constant(frame.thread, i * block)).collect();
+            for number in &numbers {
+                let index = self.index(em, *number, run);
+                em.fetch(b, self.value, &index);
+            }
+            for number in numbers {
+                self.put(em, b, &staged, number);
+            }
+        } else {
+            em.for_each(b, rounds, &[], |em, b, i, _| {
+                let i = em.ix.scale(i, block);
+                let number = em.ix.add(i, frame.thread);
+                em.if_below(b, number, runs, |em, b| self.put(em, b, &staged, number));
+                vec![]
             });
-            vec![]
-        });
+        }
+        em.vectors_across = None;
         staged
+    }
+    /// The elements of a run.
+    fn index(&self, em: &mut Em<'c>, number: Ix, run: i64) -> Vec<Ix> {
+        let at = em.ix.scale(number, run);
+        let lane = em.ix.lane(run);
+        let at = em.ix.add(at, lane);
+        em.ix.delinear(at, &shape(self.value.r#type()))
+    }
+    fn put(&self, em: &mut Em<'c>, b: &B<'c>, staged: &Staged<'c>, number: Ix) {
+        let index = self.index(em, number, staged.run);
+        let lanes = em.eval(b, self.value, &index);
+        staged.store(em, b, number, &lanes);
     }
 }
 

@@ -18,6 +18,7 @@
 mod matvec;
 mod meet;
 mod plan;
+mod tables;
 
 use super::{
     build::{Em, Lanes},
@@ -27,7 +28,7 @@ use super::{
     loops::{cost, too_large},
     nest::Nest,
     output::{Item, items, write},
-    stage::Stage,
+    stage::{Stage, Staged},
 };
 use crate::{ir::*, pass::PassError, rows::Rows, spec::DeviceSpec};
 use meet::{barrier, initial, meet};
@@ -55,6 +56,9 @@ pub fn emit<'c>(b: &B<'c>, d: &mut Dispatch<'c>, spec: &DeviceSpec) -> Result<La
     let (mut before, heavy): (Vec<Heavy>, Vec<Heavy>) = heavy.into_iter().partition(|h| many && h.rows() == 1);
     let mut sections = split(d, &spaces, heavy);
     let mut stages = stages(&sections, spec, !before.is_empty());
+    if !stages.is_empty() {
+        stages.extend(tables::tables(d, &spaces));
+    }
     let block = deal(d, &mut sections, spec, !stages.is_empty() || !before.is_empty());
     if sections.iter().all(|s| s.plan.matvec) {
         d.resident = Some(matvec::RESIDENT);
@@ -97,24 +101,32 @@ struct First<'c> {
     block: i64,
 }
 impl<'c> First<'c> {
-    fn emit(&self, em: &mut Em<'c>, b: &B<'c>, frame: &Frame<'c>) {
+    fn emit(&self, em: &mut Em<'c>, b: &B<'c>, d: &Dispatch<'c>, frame: &Frame<'c>) {
+        // Another section may have kept the same before.
+        em.staged.clear();
+        // What earlier dispatches have no part in is computed while they end.
+        let mut filled = self.fill(em, b, frame, |s| self.is_apart(d, s.value));
+        d.wait(b);
         if !self.before.is_empty() {
             let zero = em.ix.constant(0);
             let place = Place { rows: vec![zero], part: frame.thread, unclamped: zero };
             levels(em, b, frame, &self.whole, &place, &self.before, MOST_OPS);
         }
         if !self.stages.is_empty() {
-            em.staged.clear();
-            let memory = &frame.shared[self.kept..];
-            let filled: Vec<_> = self
-                .stages
-                .iter()
-                .zip(memory)
-                .map(|(s, m)| (key(s.value), s.fill(em, b, frame, self.block, *m)))
-                .collect();
+            filled.extend(self.fill(em, b, frame, |s| !self.is_apart(d, s.value)));
             em.staged.extend(filled);
             barrier(b);
         }
+    }
+    fn fill(
+        &self,
+        em: &mut Em<'c>,
+        b: &B<'c>,
+        frame: &Frame<'c>,
+        which: impl Fn(&Stage<'c>) -> bool,
+    ) -> Vec<(usize, Staged<'c>)> {
+        let all = self.stages.iter().zip(&frame.shared[self.kept..]).filter(|(s, _)| which(s));
+        all.map(|(s, m)| (key(s.value), s.fill(em, b, frame, self.block, *m))).collect()
     }
     /// Whether a value can be had without any of it.
     fn is_apart(&self, d: &Dispatch<'c>, v: V<'c>) -> bool {
@@ -257,8 +269,7 @@ fn dealt<'c>(
         let place = place(em, b, frame, s, (group, zero));
         // Rows' own inputs are under way while all that they share is computed.
         ahead(em, b, d, first, s, &place);
-        d.wait(b);
-        first.emit(em, b, frame);
+        first.emit(em, b, d, frame);
         if plan.rounds == 1 {
             return rows_of_group(em, b, d, frame, s, &place);
         }
