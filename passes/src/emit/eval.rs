@@ -98,6 +98,23 @@ impl<'c> Em<'c> {
         };
         Some((operand(op, 0), from))
     }
+    /// Where element `at` of `x` needs `target`, through reshapes, windows and elementwise ops.
+    pub fn index_in(&mut self, x: V<'c>, at: &[Ix], target: V<'c>) -> Option<Vec<Ix>> {
+        if key(x) == key(target) {
+            return Some(at.to_vec());
+        }
+        let op = def(x)?;
+        if let Some((source, from)) = self.same_element(x, op, at) {
+            return self.index_in(source, &from, target);
+        }
+        let nest = Nest::of(op).filter(Nest::is_parallel)?;
+        let loops: Option<Vec<Ix>> = nest.loops_at(self, result_number(x), at).into_iter().collect();
+        let loops = loops?;
+        (0..nest.ins.len()).filter(|i| is_tensor(nest.ins[*i].r#type())).find_map(|i| {
+            let at = nest.in_index(self, i, &loops);
+            self.index_in(nest.ins[i], &at, target)
+        })
+    }
     fn produce(&mut self, b: &B<'c>, x: V<'c>, at: &[Ix]) -> Lanes<'c> {
         let op = def(x).expect("checked: every argument of a dispatch has a buffer");
         if let Some((source, from)) = self.same_element(x, op, at) {

@@ -33,6 +33,7 @@ mod scan;
 mod stage;
 mod tile;
 
+pub(crate) use attention::fits_tiles;
 pub(crate) use combine::Combiner;
 
 use crate::{
@@ -71,7 +72,7 @@ impl Pass for Emit {
             check::check(&d)?;
             let b = B::before(context, op);
             let launch = match d.hero {
-                "attention" => attention::emit(&b, &d, spec)?,
+                "attention" | "tiled-attention" => attention::emit(&b, &d, spec)?,
                 "loop" => loops::emit(&b, &d, spec)?,
                 "matmul" => matmul::emit(&b, &d, spec)?,
                 "scan" => scan::emit(&b, &d, spec)?,

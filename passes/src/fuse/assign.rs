@@ -81,9 +81,18 @@ fn attend(f: &mut Grouper, a: &attention::Attention) {
     // Its kernel computes nothing twice.
     cone.evaluations.clear();
     let rows = f.view.elements(a.max);
-    let why = format!("attention of {rows} rows over {} positions", f.view.turns(a.out));
-    let g = f.open(Hero::Attention, f.view.elements(a.out), why);
+    let (hero, what) = match (a.is_tiled, a.is_part) {
+        (true, _) => (Hero::TiledAttention, "attention in tiles"),
+        (_, true) => (Hero::Attention, "parts of attention"),
+        _ => (Hero::Attention, "attention"),
+    };
+    let why = format!("{what} of {rows} rows over {} positions", f.view.turns(a.out));
+    let g = f.open(hero, f.view.elements(a.out), why);
     f.add(a.out, g, &cone);
+    if a.is_part {
+        // Whoever puts the parts together reads all three.
+        [a.max, a.sum].into_iter().for_each(|n| f.hold(n, g));
+    }
 }
 fn cone(f: &Grouper, node: Node) -> Cone {
     f.cone(node, None, Rows::plain(0)).unwrap_or_else(|_| unreachable!("only members of a group refuse"))

@@ -5,7 +5,8 @@
 //! 3. Its arguments are tensors, each read; its results are values of ops, no two the same.
 //! 4. `zml.alias` names, for each result or -1, an argument that the defining update writes into and nothing else reads.
 //! 5. All results have as many elements as the hero says (loop: all alike; reduce: a multiple of the rows; matmul: the
-//!    contraction's; scan: the scan's), counting an update for a result in place.
+//!    contraction's; scan: the scan's; attention: the weighted sum's, or the rows' if it is a part), counting an update for
+//!    a result in place.
 //! 6. Every read of a heavy op is at the element's or row's own index.
 //! 7. reduce has a heavy op, and each has one element a row of one of its spaces, or one in all; matmul has exactly one, a
 //!    contraction with m and n.
@@ -91,10 +92,22 @@ fn dispatch(func: O) -> Result<(), String> {
     let heavies: BTreeSet<usize> = (0..inner.len()).filter(|n| view.nodes[*n].kind.heavy()).collect();
     let first = view.elements(*defs.first().ok_or("has no results")?);
     let one = |n: i64| vec![Rows::plain(n)];
+    let mut whole = None;
     let (hero, spaces) = match str_attr(func, "zml.hero") {
         Some("loop") => (Hero::Loop, one(first)),
         Some("reduce") => (Hero::Reduce, Rows::of(func).ok_or("has no zml.rows, or zml.orbits do not fit them")?),
-        Some("attention") => (Hero::Attention, one(first)),
+        Some(hero @ ("attention" | "tiled-attention")) => {
+            let mut f = Grouper::new(&view, usize::MAX);
+            f.spec = Some(spec);
+            let found = attention::find(&f);
+            let [a]: [Attention; 1] = found.try_into().map_err(|_| "is not one attention")?;
+            ensure(a.is_tiled == (hero == "tiled-attention"), || format!("is no {hero}"))?;
+            let rows = a.is_part.then(|| Rows::plain(view.elements(a.max)));
+            let spaces = one(view.elements(a.out)).into_iter().chain(rows).collect();
+            let hero = if a.is_tiled { Hero::TiledAttention } else { Hero::Attention };
+            whole = Some(a);
+            (hero, spaces)
+        }
         Some("scan") => (Hero::Scan, one(heavies.first().map_or(0, |h| view.elements(*h)))),
         Some("library") => {
             ensure(inner.iter().any(|n| Gemm::of(n.op).is_ok()), || "is no product that a library does".into())?;
@@ -119,8 +132,8 @@ fn dispatch(func: O) -> Result<(), String> {
         "does not have exactly one contraction".into()
     })?;
 
-    let alone = |n: &&Op| n.kind == Kind::Map && !library::is_reshape(n.op);
-    ensure(hero != Hero::Library || !inner.iter().any(|n| alone(&n)), || "computes more than a library does".into())?;
+    let computes = |n: &Op| n.kind == Kind::Map && !library::is_reshape(n.op);
+    ensure(hero != Hero::Library || !inner.iter().any(computes), || "computes more than a library does".into())?;
     let mut f = Grouper::new(&view, usize::MAX);
     let many = hero == Hero::Reduce && spaces.iter().all(|s| s.count > 1);
     let g = f.open(hero, first, String::new());
@@ -129,8 +142,7 @@ fn dispatch(func: O) -> Result<(), String> {
         heavies.into_iter().partition(|h| many && view.elements(*h) == 1);
     before.iter().for_each(|h| f.prologue[*h] = true);
     let mut heavies = heavies;
-    if hero == Hero::Attention {
-        let [a]: [Attention; 1] = attention::find(&f).try_into().map_err(|_| "is not one attention")?;
+    if let Some(a) = whole {
         ensure(heavies.iter().all(|h| *h == a.out || a.inner.contains(h)), || "reduces more than an attention".into())?;
         a.inner.iter().for_each(|n| f.inner[*n] = true);
         heavies = BTreeSet::from([a.out]);

@@ -9,6 +9,7 @@ use super::{
 use crate::{
     ir::{ValueLike, is_tensor},
     rows::Rows,
+    spec::DeviceSpec,
 };
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -25,6 +26,8 @@ pub enum Hero {
     Library,
     /// Scores, softmax and weighted sum at once.
     Attention,
+    /// The same by tiles of fragments.
+    TiledAttention,
     /// One op that no hero covers.
     Special,
     /// One op that stays in the entry, so that dependencies through it are seen.
@@ -126,6 +129,8 @@ pub struct Grouper<'v, 'c> {
     pub prologue: Vec<bool>,
     /// Ops that an attention has for itself.
     pub inner: Vec<bool>,
+    /// The device, where what it multiplies decides.
+    pub spec: Option<&'v DeviceSpec>,
 }
 
 impl<'v, 'c> Grouper<'v, 'c> {
@@ -151,6 +156,7 @@ impl<'v, 'c> Grouper<'v, 'c> {
             library: false,
             prologue: vec![false; count],
             inner: vec![false; count],
+            spec: None,
         }
     }
     /// What a library multiplies has to be in memory.
@@ -265,8 +271,10 @@ impl<'v, 'c> Grouper<'v, 'c> {
                 self.clone_constant(def, &mut cone.clones);
                 continue;
             }
-            let inside = g.is_some() && self.group_of[def] == g;
-            if !inside && !self.free(def) {
+            let own = g.is_some() && self.group_of[def] == g;
+            // What an attention has for itself is followed even where others read it too.
+            let inside = own && !self.inner[def];
+            if !own && !self.free(def) {
                 cone.inputs.insert(v);
                 continue;
             }
@@ -284,7 +292,9 @@ impl<'v, 'c> Grouper<'v, 'c> {
                     continue;
                 }
             } else {
-                cone.clones.insert(def);
+                if !own {
+                    cone.clones.insert(def);
+                }
                 self.captured_scalars(def, &mut cone.clones);
                 let turns = if heavy { t.turns(&index) } else { 1 };
                 let each =
@@ -492,6 +502,13 @@ impl<'v, 'c> Grouper<'v, 'c> {
                 }
             }
         }
+    }
+    /// Makes what the group computes for itself one of its results.
+    pub fn hold(&mut self, node: Node, g: usize) {
+        self.group_of[node] = Some(g);
+        self.groups[g].clones.remove(&node);
+        self.groups[g].members.push(node);
+        self.groups[g].members.sort_unstable();
     }
     /// Reads the clones, inputs and dependencies of a group anew, after ops left it or others.
     pub fn refresh(&mut self, g: usize) {

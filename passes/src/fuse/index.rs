@@ -209,6 +209,22 @@ impl Table {
     pub fn is_loop(&self, x: Ix) -> bool {
         matches!(x, Ix::Other(i) if matches!(self.loops[i][..], [(own, _)] if own == i))
     }
+    /// The loops of reductions that a coordinate depends on, by number.
+    pub fn loops_of(&self, x: Ix) -> Vec<usize> {
+        self.depends(x).iter().map(|l| l.0).collect()
+    }
+    /// The digits that a coordinate depends on.
+    pub fn digits_of(&self, x: Ix) -> Vec<Ix> {
+        match x {
+            Ix::Const(_) => vec![],
+            Ix::Digit { .. } => vec![x],
+            Ix::Other(i) => match &self.exprs[i] {
+                Expr::Fresh(_) => vec![],
+                Expr::Sum(xs, _) | Expr::Linear(xs) => xs.iter().flat_map(|(x, _)| self.digits_of(*x)).collect(),
+                Expr::Part(x, ..) => self.digits_of(*x),
+            },
+        }
+    }
     /// Whether a coordinate is the same for all elements of the op that is computed.
     pub fn is_shared(&self, x: Ix) -> bool {
         match x {

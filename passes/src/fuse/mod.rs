@@ -23,12 +23,14 @@ mod view;
 use crate::{
     ir::*,
     pass::{Env, Pass, PassError},
+    spec::DeviceSpec,
 };
 use melior::{Context, ir::Module};
 
 /// A contraction with a smaller m or n is computed row by row.
 pub const LEAST_TILE: i64 = 5;
 
+pub(crate) use attention::{Layout as AttentionLayout, shared_rows};
 pub use contraction::multiplies_and_adds;
 pub use view::{Coordinate, coordinates};
 
@@ -71,16 +73,21 @@ const NAME: &str = "fuse";
 type Assign = fn(&mut group::Grouper);
 
 fn group<'c>(context: &'c Context, module: &Module<'c>, env: Env, assign: Assign) -> Result<(), PassError> {
-    let budget = match env.spec().max_buffers {
-        0 => usize::MAX,
-        n => n as usize,
-    };
     let top = body(module);
     let mut outliner = outline::Outliner::new(context, top);
     for entry in entries(top) {
-        fuse(context, block(entry, 0), budget, assign, env.spec().library_gemm, &mut outliner)?;
+        fuse(context, block(entry, 0), assign, env.spec(), &mut outliner)?;
     }
     Ok(())
+}
+
+/// All attentions of a block that go row by row and can be cut along their positions.
+pub(crate) fn attentions<'c>(block: Blk<'c>, spec: &DeviceSpec) -> Vec<AttentionLayout<'c>> {
+    let view = view::View::of(block);
+    let mut f = group::Grouper::new(&view, usize::MAX);
+    f.spec = Some(spec);
+    let found = attention::find(&f);
+    found.iter().filter(|a| !a.is_part && !a.is_tiled).filter_map(|a| AttentionLayout::of(&view, a)).collect()
 }
 
 /// The entry functions of a module.
@@ -92,11 +99,14 @@ pub fn entries<'c>(top: Blk<'c>) -> Vec<O<'c>> {
 fn fuse<'c>(
     context: &'c Context,
     block: Blk<'c>,
-    budget: usize,
     assign: Assign,
-    library: bool,
+    spec: &DeviceSpec,
     outliner: &mut outline::Outliner<'c>,
 ) -> Result<(), PassError> {
+    let budget = match spec.max_buffers {
+        0 => usize::MAX,
+        n => n as usize,
+    };
     loops::hand_on_all(context, block);
     prepare::localise_constants(context, block);
     prepare::split_wide(context, block, budget);
@@ -104,14 +114,15 @@ fn fuse<'c>(
     positions::lift(context, block);
     let view = view::View::of(block);
     let mut f = group::Grouper::new(&view, budget);
-    if library {
+    f.spec = Some(spec);
+    if spec.library_gemm {
         f.use_library();
     }
     assign(&mut f);
     outliner.block(block, &f)?;
     for op in ops(block).into_iter().filter(|o| name(*o).starts_with("scf.")) {
         for region in 0..op.region_count() {
-            fuse(context, crate::ir::block(op, region), budget, assign, library, outliner)?;
+            fuse(context, crate::ir::block(op, region), assign, spec, outliner)?;
         }
     }
     Ok(())

@@ -85,6 +85,7 @@ impl<'c> Outliner<'c> {
             Hero::Scan => "scan",
             Hero::Library => "library",
             Hero::Attention => "attention",
+            Hero::TiledAttention => "tiled-attention",
             Hero::Special | Hero::Host => name(view.nodes[group.members[0]].op),
         };
         set_attr(func, "zml.dispatch", b.unit());

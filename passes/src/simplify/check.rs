@@ -7,7 +7,7 @@
 //! 4. Tensor code holds only the ops of ARCHITECTURE.md's table; arith works on tensors in constants alone.
 //! 5. In a generic of parallel loops every result is in loop order and reads no accumulator; with reductions, the results'
 //!    maps are the parallel loops in order.
-//! 6. A generic's inputs are read at loop indices, or at sums of loop indices if it reduces.
+//! 6. A generic's inputs are read at loop indices or constants, or at sums of loop indices if it reduces.
 //! 7. Bodies hold scalar arith, math and scf, `linalg.index`, and `tensor.extract`.
 //! 8. A pad's value is a constant.
 
@@ -133,7 +133,12 @@ fn generic(op: O) -> Option<String> {
         return Some("5: an accumulator is read without a reduction".into());
     }
     let projects = |i: usize| {
-        let Some(mut loops) = loops_of(&g.in_map(i)) else { return false };
+        let m = g.in_map(i);
+        let at: Vec<_> = (0..m.result_count()).map(|j| m.result(j).expect("in range")).collect();
+        let mut loops: Vec<usize> = at.iter().filter(|e| e.is_dim()).map(|e| e.dim_position()).collect();
+        if at.iter().any(|e| !e.is_dim() && !e.is_constant()) {
+            return false;
+        }
         loops.sort_unstable();
         loops.windows(2).all(|w| w[0] != w[1])
     };

@@ -7,15 +7,20 @@
 //!    %r = linalg.reduce ins(%p : tensor<1024xf32>) outs(%init) dimensions = [0]
 //! ```
 //!
+//! Attention of few rows over many positions becomes attention over parts of them, and what puts these together.
+//!
 //! Parts keep the order of their elements and their number depends on the shape and the device profile alone, so results are
 //! the same on every run. `zml.partial` says that the initial value does not count: it is taken in once, at the end.
 
+mod attention;
 mod reduction;
 mod scan;
 
 use crate::{
+    fuse::{attentions, entries},
     ir::*,
     pass::{Env, Pass, PassError},
+    spec::DeviceSpec,
 };
 use melior::{Context, ir::Module};
 
@@ -27,10 +32,13 @@ impl Pass for Split {
         "split"
     }
     fn about(&self) -> &'static str {
-        "reductions and scans of few long rows in steps"
+        "reductions, scans and attention of few long rows in steps"
     }
     fn run<'c>(&self, context: &'c Context, module: &mut Module<'c>, env: Env) -> Result<(), PassError> {
         let spec = env.spec();
+        for entry in entries(body(module)) {
+            cut_attentions(context, block(entry, 0), spec);
+        }
         for op in walk(module_op(module)) {
             match name(op) {
                 "linalg.reduce" => reduction::split(&B::before(context, op), op, spec),
@@ -42,5 +50,12 @@ impl Pass for Split {
     }
     fn verify<'c>(&self, _context: &'c Context, module: &Module<'c>, _env: Env) -> Result<(), PassError> {
         crate::simplify::level1(module)
+    }
+}
+
+fn cut_attentions<'c>(context: &'c Context, home: Blk<'c>, spec: &DeviceSpec) {
+    attentions(home, spec).iter().for_each(|a| attention::split(context, a, spec));
+    for inner in ops(home).into_iter().filter(|op| name(*op).starts_with("scf.")).flat_map(blocks) {
+        cut_attentions(context, inner, spec);
     }
 }

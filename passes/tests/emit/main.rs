@@ -1,5 +1,6 @@
 //! The emitters: kernels as text, kernels by their numbers in a simulator, whole programs against the interpreter.
 
+mod attention;
 mod decode;
 mod faults;
 mod kernels;

@@ -18,6 +18,7 @@ use zmlc_passes::{
     legalize::{self, ArgumentPlan, EntryPlan, ResultPlan, Role},
     pass::{self, Env, Pass, Run},
     simplify::Simplify,
+    spec::DeviceSpec,
     split::Split,
 };
 
@@ -33,25 +34,23 @@ fn plan(p: &tree::Program) -> EntryPlan {
     }
 }
 /// The module after fuse.
-fn fused(p: &tree::Program) -> Result<String, String> {
+pub fn fused(p: &tree::Program, spec: &DeviceSpec) -> Result<String, String> {
     let c = context::context();
     let mut m = legalize::module(&c, "test", "1");
     let func = p.main().expect("main").name.clone();
     legalize::entry(&B::new(&c, body(&m)), p, &func, &plan(p))
         .map_err(|e| format!("legalize: {} of {}", e[0].op, e[0].dtype))?;
-    let spec = super::kernels::spec();
-    pass::run(&c, &mut m, &[&ExpandSpecial, &Simplify, &Split, &Fuse], Env { spec: Some(&spec) }, Run::default())
+    pass::run(&c, &mut m, &[&ExpandSpecial, &Simplify, &Split, &Fuse], Env { spec: Some(spec) }, Run::default())
         .map_err(|e| e.to_string())?;
     Ok(context::print(&m))
 }
 /// Runs `p` in the simulator and compares with the interpreter.
-fn same(p: &tree::Program, run: bool) -> Result<String, String> {
-    let text = fused(p)?;
+pub fn same(p: &tree::Program, spec: &DeviceSpec, run: bool) -> Result<String, String> {
+    let text = fused(p, spec)?;
     let c = context::context();
     let module = context::parse(&c, &text).map_err(|e| e.to_string())?;
     let mut emitted = context::parse(&c, &text).map_err(|e| e.to_string())?;
-    let spec = super::kernels::spec();
-    Emit.run(&c, &mut emitted, Env { spec: Some(&spec) }).map_err(|e| format!("emit: {e}"))?;
+    Emit.run(&c, &mut emitted, Env { spec: Some(spec) }).map_err(|e| format!("emit: {e}"))?;
     let mut kernels = 0;
     for op in ops(body(&emitted)) {
         if name(op) == "gpu.module" {
@@ -151,11 +150,13 @@ fn compare(got: &Tensor, expected: &Tensor, dtype: DType) -> Result<(), String> 
     Ok(())
 }
 fn load(path: &Path) -> tree::Program {
-    let bytes = std::fs::read(path).expect("readable");
-    let source = Source::new(path.display().to_string(), bytes);
-    let p = read(source).unwrap_or_else(|e| panic!("{}\n{e}", path.display()));
+    prepared(&path.display().to_string(), std::fs::read(path).expect("readable"))
+}
+/// A program from the bytes of a file of this name.
+pub fn prepared(name: &str, bytes: Vec<u8>) -> tree::Program {
+    let p = read(Source::new(name, bytes)).unwrap_or_else(|e| panic!("{name}\n{e}"));
     let main = p.main().expect("main").name.clone();
-    zmlc_import::prepare(p, &main, None).unwrap_or_else(|e| panic!("{}: {e:?}", path.display()))
+    zmlc_import::prepare(p, &main, None).unwrap_or_else(|e| panic!("{name}: {e:?}"))
 }
 
 /// The corpus folder, as in the tests of the importer: `ZMLC_CORPUS` or `../shared/corpus` beside the workspace.
@@ -178,7 +179,7 @@ fn all_same(names: &[&str], run: bool) {
     let mut wrong = vec![];
     for n in names {
         let program = load(&corpus.join(n).join("program.mlir"));
-        if let Err(e) = same(&program, run) {
+        if let Err(e) = same(&program, &super::kernels::spec(), run) {
             wrong.push(format!("{n}: {e}"));
         }
     }

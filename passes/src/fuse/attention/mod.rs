@@ -8,6 +8,14 @@
 //!
 //! with reshapes, transposes, broadcasts and conversions anywhere between. The four reductions and what stands between
 //! them become one group: its kernel goes along t once and keeps neither s nor e in memory.
+//!
+//! A part of one that is cut along t (`split`) leaves the division to what puts the parts together:
+//! `e = exp(s - max(m, lowest finite))`, `o = sum along t of e · v`, and m and l are results too.
+
+mod layout;
+mod tiles;
+
+pub use layout::{Layout, shared_rows};
 
 use super::{
     contraction,
@@ -20,15 +28,27 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Elements of o that one thread may have to keep.
 const MOST_KEPT: i64 = 128;
-/// Pairs of a query and a position above which tiles of a contraction serve better than rows.
+/// Pairs of a query and a position above which tiles serve better than rows.
 const MOST_PAIRS: i64 = 1 << 18;
+/// Rows that share keys and values from which on tiles serve better anyway.
+const MANY_ROWS: i64 = 64;
 
 pub struct Attention {
     pub max: Node,
+    pub sum: Node,
     pub out: Node,
+    /// Which operand of `out` is made from the exponentials.
+    pub weights: usize,
+    /// Whether the weights are not divided by their sum, and others may read maximum and sum.
+    pub is_part: bool,
+    /// Whether its kernel goes by tiles of fragments.
+    pub is_tiled: bool,
     /// Everything else of the group: ops that nobody else reads.
     pub inner: BTreeSet<Node>,
 }
+
+/// The maximum with the lowest finite f32: it keeps differences with a maximum over nothing from being no numbers.
+const CLAMPED: &str = "clamped";
 
 /// A scalar as the ops between two tensors compute it.
 enum Expr {
@@ -59,43 +79,96 @@ fn of(f: &Grouper, out: Node) -> Option<Attention> {
     let operands = view.operands_at(out, &view.own(out), &mut t);
     (0..2).find_map(|p| {
         let (value, index) = operands[p].clone();
-        let mut trace = Trace { view, t: &mut t, visited: HashMap::new() };
-        let expr = trace.expr(value, index, 64);
-        let (max, sum, s_at) = weights(view, expr, &trace.visited)?;
-        placed(view, out, max, &s_at, &t)?;
+        let w = Weights::of(view, value, index, &mut t)?;
+        let (max, sum) = (w.max, w.sum);
+        placed(view, out, max, &w.at, &t)?;
         let (mine, kept) = if p == 0 { (c.m, c.n) } else { (c.n, c.m) };
         let pairs = view.elements(max) * view.turns(out);
-        if c.batch * mine != view.elements(max) || kept == 0 || kept > MOST_KEPT || pairs > MOST_PAIRS {
+        if c.batch * mine != view.elements(max) || kept == 0 {
             return None;
         }
-        let inner = inner(f, max, sum, out)?;
-        Some(Attention { max, out, inner })
+        let inner = inner(f, &w, out)?;
+        let a = Attention { max, sum, out, weights: p, is_part: w.is_part, is_tiled: false, inner };
+        let is_few = kept <= MOST_KEPT && pairs <= MOST_PAIRS;
+        let is_tiled = (mine >= MANY_ROWS || !is_few) && tiles::fits(f, &a, mine, kept);
+        (is_few || is_tiled).then_some(Attention { is_tiled, ..a })
     })
 }
 
-/// From e / l, the reductions and where s is read.
-fn weights(view: &View, p: Expr, visited: &HashMap<Val, Vec<Ix>>) -> Option<(Node, Node, Vec<Ix>)> {
-    let Expr::Op("arith.divf", parts) = p else { return None };
-    let [e, Expr::Leaf(l, l_at)]: [Expr; 2] = parts.try_into().ok()? else { return None };
+/// What weights are made from.
+struct Weights {
+    max: Node,
+    sum: Node,
+    /// Where s is read.
+    at: Vec<Ix>,
+    is_part: bool,
+}
+impl Weights {
+    /// Of a value at an index.
+    fn of(view: &View, value: Val, index: Vec<Ix>, t: &mut Table) -> Option<Self> {
+        let mut trace = Trace { view, t, visited: HashMap::new() };
+        let expr = trace.expr(value, index, 64);
+        let visited = trace.visited;
+        let (e, l) = match expr {
+            Expr::Op("arith.divf", parts) => {
+                let [e, Expr::Leaf(l, l_at)]: [Expr; 2] = parts.try_into().ok()? else { return None };
+                (e, Some((l, l_at)))
+            }
+            e => (e, None),
+        };
+        let (s, s_at, m, m_at, clamped) = difference(e)?;
+        let max = view.values[m].def?;
+        let (max_of, max_dims) = reduction(view, max, "arith.maximumf")?;
+        if max_of != s || without(&s_at, &max_dims) != m_at {
+            return None;
+        }
+        let sum = match &l {
+            Some((l, l_at)) => {
+                let sum = view.values[*l].def?;
+                let (sum_of, dims) = reduction(view, sum, "arith.addf")?;
+                (without(visited.get(&sum_of)?, &dims) == *l_at).then_some(sum)?
+            }
+            None if clamped => exponentials(view, &visited, s, m)?,
+            None => return None,
+        };
+        let (sum_of, sum_dims) = reduction(view, sum, "arith.addf")?;
+        let e_at = visited.get(&sum_of)?;
+        // The sum's elements are the maximum's, perhaps seen through a reshape.
+        let same = *e_at == s_at && sum_dims == max_dims || view.values[sum_of].shape != view.values[s].shape;
+        let agree = view.elements(max) == view.elements(sum) && view.turns(max) == view.turns(sum);
+        (same && agree).then_some(Weights { max, sum, at: s_at, is_part: l.is_none() })
+    }
+}
+/// From exp(s - m) or exp(s - max(m, lowest finite)): s and m with their indices, and whether it is the second.
+fn difference(e: Expr) -> Option<(Val, Vec<Ix>, Val, Vec<Ix>, bool)> {
     let Expr::Op("math.exp", parts) = e else { return None };
-    let [d]: [Expr; 1] = parts.try_into().ok()?;
-    let Expr::Op("arith.subf", parts) = d else { return None };
-    let [Expr::Leaf(s, s_at), Expr::Leaf(m, m_at)]: [Expr; 2] = parts.try_into().ok()? else { return None };
-    let (max, sum) = (view.values[m].def?, view.values[l].def?);
-    let (max_of, max_dims) = reduction(view, max, "arith.maximumf")?;
-    let (sum_of, sum_dims) = reduction(view, sum, "arith.addf")?;
-    let without = |at: &[Ix], dims: &[i64]| -> Vec<Ix> {
-        (0..at.len()).filter(|d| !dims.contains(&(*d as i64))).map(|d| at[d]).collect()
-    };
-    let e_at = visited.get(&sum_of)?;
-    let agree = max_of == s
-        && without(&s_at, &max_dims) == m_at
-        && without(e_at, &sum_dims) == l_at
-        && view.elements(max) == view.elements(sum)
-        && view.turns(max) == view.turns(sum);
-    // The sum's elements are the maximum's, perhaps seen through a reshape.
-    let same = *e_at == s_at || view.values[sum_of].shape != view.values[s].shape;
-    (agree && same).then_some((max, sum, s_at))
+    let [Expr::Op("arith.subf", parts)]: [Expr; 1] = parts.try_into().ok()? else { return None };
+    let [Expr::Leaf(s, s_at), m]: [Expr; 2] = parts.try_into().ok()? else { return None };
+    match m {
+        Expr::Leaf(m, m_at) => Some((s, s_at, m, m_at, false)),
+        Expr::Op(CLAMPED, mut parts) => match parts.pop()? {
+            Expr::Leaf(m, m_at) => Some((s, s_at, m, m_at, true)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+/// The sum over the exponentials of s against m, among all that reads a value on the way to the weights.
+fn exponentials(view: &View, visited: &HashMap<Val, Vec<Ix>>, s: Val, m: Val) -> Option<Node> {
+    let mut values: Vec<Val> = visited.keys().copied().collect();
+    values.sort_unstable();
+    let mut sums = values.iter().flat_map(|v| view.values[*v].readers.iter().map(move |r| (*v, *r)));
+    sums.find_map(|(v, r)| {
+        reduction(view, r, "arith.addf").filter(|x| x.0 == v)?;
+        let mut t = Table::default();
+        let mut trace = Trace { view, t: &mut t, visited: HashMap::new() };
+        let expr = trace.expr(v, super::index::own(&view.values[v].shape), 64);
+        difference(expr).filter(|(x, _, y, _, _)| *x == s && *y == m)?;
+        Some(r)
+    })
+}
+fn without(at: &[Ix], dims: &[i64]) -> Vec<Ix> {
+    (0..at.len()).filter(|d| !dims.contains(&(*d as i64))).map(|d| at[d]).collect()
 }
 /// Operand and dimensions of a `linalg.reduce` by this one op.
 fn reduction(view: &View, node: Node, by: &str) -> Option<(Val, Vec<i64>)> {
@@ -182,22 +255,24 @@ impl Trace<'_, '_, '_> {
             "arith.subf" => Expr::Op("arith.subf", parts(&[0, 1], self)),
             "math.exp" => Expr::Op("math.exp", parts(&[0], self)),
             // A maximum with minus infinity changes nothing.
-            "arith.maximumf" if is_lowest(operand(op, 0)) => parts(&[1], self).remove(0),
-            "arith.maximumf" if is_lowest(operand(op, 1)) => parts(&[0], self).remove(0),
+            "arith.maximumf" if is_constant(operand(op, 0), f64::NEG_INFINITY) => parts(&[1], self).remove(0),
+            "arith.maximumf" if is_constant(operand(op, 1), f64::NEG_INFINITY) => parts(&[0], self).remove(0),
+            "arith.maximumf" if is_constant(operand(op, 1), f64::from(f32::MIN)) => {
+                Expr::Op(CLAMPED, parts(&[0], self))
+            }
             _ => Expr::Other,
         }
     }
 }
-fn is_lowest(v: V) -> bool {
+fn is_constant(v: V, x: f64) -> bool {
     let value = def(v).filter(|d| name(*d) == "arith.constant").and_then(|d| attr(d, "value"));
-    value
-        .and_then(|a| melior::ir::attribute::FloatAttribute::try_from(a).ok())
-        .is_some_and(|a| a.value() == f64::NEG_INFINITY)
+    value.and_then(|a| melior::ir::attribute::FloatAttribute::try_from(a).ok()).is_some_and(|a| a.value() == x)
 }
 
 /// What stands between q, k, v and the result and is read by nobody else; `None` if something of it is.
-fn inner(f: &Grouper, max: Node, sum: Node, out: Node) -> Option<BTreeSet<Node>> {
+fn inner(f: &Grouper, w: &Weights, out: Node) -> Option<BTreeSet<Node>> {
     let view = f.view;
+    let (max, sum) = (w.max, w.sum);
     let mut inner = BTreeSet::from([max, sum]);
     // What the weights are made from, as long as it leads there alone.
     let mut next: Vec<Node> = view.nodes[out].reads.iter().filter_map(|v| view.values[*v].def).collect();
@@ -221,7 +296,8 @@ fn inner(f: &Grouper, max: Node, sum: Node, out: Node) -> Option<BTreeSet<Node>>
             next.extend(view.nodes[n].reads.iter().filter_map(|v| view.values[*v].def));
         }
     }
-    let exclusive = [max, sum].iter().all(|n| view.nodes[*n].results.iter().all(|v| leads_to(f, *v, &[max, sum, out])));
+    let alone = |n: &Node| view.nodes[*n].results.iter().all(|v| leads_to(f, *v, &[max, sum, out]));
+    let exclusive = w.is_part || [max, sum].iter().all(alone);
     (exclusive && scores == 1).then_some(inner)
 }
 /// Whether all that reads `v` is, perhaps through elementwise ops, among `ends`.
