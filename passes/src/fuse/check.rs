@@ -25,7 +25,7 @@ use std::collections::BTreeSet;
 pub fn check(top: Blk, spec: &DeviceSpec) -> Result<(), PassError> {
     for op in ops(top).into_iter().filter(|o| name(*o) == "func.func") {
         let symbol = str_attr(op, "sym_name").unwrap_or_default();
-        let held = if has_attr(op, "zml.dispatch") { dispatch(op) } else { entry(block(op, 0)) };
+        let held = if has_attr(op, "zml.dispatch") { dispatch(op, spec) } else { entry(block(op, 0)) };
         held.map_err(|e| PassError::Bug(format!("{symbol}: {e}")))?;
         buffers(op, spec)?;
     }
@@ -70,7 +70,7 @@ fn entry(b: Blk) -> Result<(), String> {
     Ok(())
 }
 
-fn dispatch(func: O) -> Result<(), String> {
+fn dispatch(func: O, spec: &DeviceSpec) -> Result<(), String> {
     let body = block(func, 0);
     let view = View::of(body);
     let Some((ret, inner)) = view.nodes.split_last() else { return Err("is empty".into()) };
