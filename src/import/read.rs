@@ -81,5 +81,5 @@ fn container(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
 
 /// Control characters among the first bytes.
 fn looks_binary(bytes: &[u8]) -> bool {
-    bytes.iter().take(512).any(|b| *b < 9 || (*b > 13 && *b < 32))
+    bytes.iter().take(512).any(|b| text::is_control(*b))
 }

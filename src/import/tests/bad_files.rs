@@ -138,3 +138,14 @@ fn all_errors_of_a_file_in_one_run() {
 ";
     insta::assert_snapshot!(complain("many.mlir", text));
 }
+
+/// Found by fuzzing: text kept as it stands, of which a printed program is not read again.
+#[test]
+fn types_of_no_dialect_and_control_characters() {
+    let of = |ty: &str| complain("type.mlir", format!("func.func private @f({ty})\n"));
+    assert!(of("tensoz<4xf32>").contains("no type `tensoz`"), "{}", of("tensoz<4xf32>"));
+    for ty in ["!a.b<\x0e>", "!a.b<\"\x0e\">", "tensor<4xf32> {c.d = #a.b<\x0e>}"] {
+        let padded = format!("{}\n{ty}", "// ".to_string() + &"long ".repeat(120));
+        assert!(of(&padded).contains("control character"), "{}", of(&padded));
+    }
+}

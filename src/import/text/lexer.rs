@@ -272,6 +272,21 @@ impl<'a> Cursor<'a> {
             }
             self.pos += 1;
         }
-        Ok(())
+        match self.src[open..self.pos].iter().position(|b| is_control(*b)) {
+            None => Ok(()),
+            Some(i) => {
+                let at = (open + i) as u32;
+                let span = Span { start: at, end: at + 1 };
+                Err(Box::new(
+                    Diagnostic::error("E0101", span, format!("a control character in {what}"))
+                        .label(format!("this is byte {:#04x}", self.src[open + i])),
+                ))
+            }
+        }
     }
+}
+
+/// Of no text: not a blank, not printed.
+pub(crate) fn is_control(b: u8) -> bool {
+    b < 9 || (b > 13 && b < 32)
 }

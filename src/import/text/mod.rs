@@ -13,6 +13,7 @@ mod pieces;
 mod regions;
 mod types;
 
+pub(crate) use lexer::is_control;
 pub(crate) use ops::other_dialect_hint;
 pub(crate) use types::full_range;
 

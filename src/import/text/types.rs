@@ -40,10 +40,11 @@ impl<'a> Parser<'a> {
                 Ok(Type::Tuple(parts))
             }
             _ => {
-                if self.c.byte(0) == b'<' {
+                let has_body = matches!(word, "complex" | "memref" | "vector");
+                if has_body && self.c.byte(0) == b'<' {
                     self.c.pos += 1;
                     self.c.skip_balanced("a type")?;
-                } else if !is_scalar(word) {
+                } else if has_body || !is_scalar(word) {
                     let d = Diagnostic::error("E0108", self.c.span(start), format!("no type `{word}`"));
                     let d = d.label("expected a type, `tensor<4xf32>`");
                     return Err(Box::new(match did_you_mean(word, ["tensor", "tuple"]) {
