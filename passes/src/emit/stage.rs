@@ -37,6 +37,20 @@ impl<'c> Stage<'c> {
     pub fn count(&self) -> i64 {
         elements(self.value.r#type())
     }
+    /// The tensors in memory that it is computed from.
+    pub fn sources(&self) -> Vec<V<'c>> {
+        let (mut next, mut seen, mut found) = (vec![self.value], std::collections::HashSet::new(), vec![]);
+        while let Some(v) = next.pop() {
+            if !is_tensor(v.r#type()) || !seen.insert(key(v)) {
+                continue;
+            }
+            match def(v) {
+                None => found.push(v),
+                Some(op) => next.extend(reads(op).into_iter().chain(operands(op))),
+            }
+        }
+        found
+    }
     /// The type in which elements are kept.
     pub fn kept(&self, b: &B<'c>) -> Type<'c> {
         let e = elem(self.value.r#type());

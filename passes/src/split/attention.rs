@@ -17,7 +17,7 @@ use melior::{
 /// Positions of a part below which cutting does not pay.
 const LEAST_PART: i64 = 128;
 /// Parts that a reader puts together at most.
-const MOST_PARTS: i64 = 16;
+const MOST_PARTS: i64 = 8;
 
 /// Into how many parts the positions of each row go.
 fn parts(a: &AttentionLayout, spec: &DeviceSpec) -> i64 {

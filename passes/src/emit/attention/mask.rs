@@ -14,6 +14,7 @@ pub const LOW: f64 = -1e30;
 const UNROLL: i64 = 32;
 
 /// Scores are chosen by a predicate, with a constant in place of the others that makes them nothing.
+#[derive(Clone, Copy)]
 pub struct Mask<'c> {
     pub predicate: V<'c>,
     /// The predicate's value where the score counts.
@@ -51,15 +52,19 @@ impl<'c> Mask<'c> {
     ) -> V<'c> {
         let Reach { frame, block, subgroup, positions, memory, each } = *reach;
         let t = b.i(32);
-        let turns = (positions + block - 1) / block;
         let zero = em.int(t, 0);
         let start = em.ix.constant(0);
         let mut distinct = index(em, start);
         distinct.dedup();
         let count = if each { distinct.len() } else { 1 };
-        let mut last = em.for_each(b, turns, &vec![zero; count], |em, b, turn, last| {
-            let first = em.ix.scale(turn, block);
-            let number = em.ix.add(first, frame.thread);
+        // Few positions each subgroup looks at for itself.
+        let meets = memory.is_some();
+        let (threads, thread) =
+            if meets { (block, frame.thread) } else { (subgroup, em.ix.rem(frame.thread, subgroup)) };
+        let turns = (positions + threads - 1) / threads;
+        let mut look = |em: &mut Em<'c>, b: &B<'c>, turn: Ix, last: &[V<'c>]| {
+            let first = em.ix.scale(turn, threads);
+            let number = em.ix.add(first, thread);
             let (x, most) = (em.ssa(b, number), em.index(positions - 1));
             let clamped = b.same("arith.minui", &[x, most]);
             let position = em.ix.value(clamped, (0, positions - 1));
@@ -72,13 +77,21 @@ impl<'c> Mask<'c> {
             let after = b.addi(number, one);
             let (yes, no) = if self.counts { (after, zero) } else { (zero, after) };
             let of_rows = keep.chunks(keep.len() / count).zip(last);
-            of_rows
-                .map(|(keep, last)| {
-                    let any = keep.iter().copied().reduce(|x, y| b.same(op, &[x, y])).expect("at least one row");
-                    b.same("arith.maxsi", &[*last, b.select(any, yes, no)])
-                })
-                .collect()
-        });
+            let of_rows = of_rows.map(|(keep, last)| {
+                let any = keep.iter().copied().reduce(|x, y| b.same(op, &[x, y])).expect("at least one row");
+                b.same("arith.maxsi", &[*last, b.select(any, yes, no)])
+            });
+            of_rows.collect::<Vec<V>>()
+        };
+        let mut last = vec![zero; count];
+        if meets {
+            last = em.for_each(b, turns, &last, look);
+        } else {
+            for turn in 0..turns {
+                let turn = em.ix.constant(turn);
+                last = em.scoped(|em| look(em, b, turn, &last));
+            }
+        }
         let mut offset = 1;
         while offset < subgroup {
             for x in &mut last {
@@ -87,9 +100,24 @@ impl<'c> Mask<'c> {
             }
             offset *= 2;
         }
+        if let Some(memory) = memory {
+            last = self.meet(em, b, reach, memory, &last);
+        }
+        let every = em.int(t, positions);
+        let ends = last.into_iter().map(|all| b.select(b.cmpi("eq", all, zero), every, all)).collect::<Vec<V>>();
+        let end = ends.into_iter().reduce(|m, x| b.same("arith.maxsi", &[m, x])).expect("at least one row");
+        b.op1("arith.index_castui", &[end], b.index(), &[])
+    }
+    /// Whether a workgroup of few rows does better to look for the end together.
+    pub fn meets(positions: i64, subgroup: i64) -> bool {
+        subgroup == 0 || positions > subgroup * UNROLL
+    }
+    /// The greatest of all subgroups' numbers, or of all threads' where they cannot exchange.
+    fn meet(&self, em: &mut Em<'c>, b: &B<'c>, reach: &Reach<'_, 'c>, memory: V<'c>, mine: &[V<'c>]) -> Vec<V<'c>> {
+        let Reach { frame, block, subgroup, .. } = *reach;
         let slots = if subgroup > 0 { block / subgroup } else { block };
         let store = |em: &mut Em<'c>, b: &B<'c>, number| {
-            for (i, x) in last.iter().enumerate() {
+            for (i, x) in mine.iter().enumerate() {
                 let at = em.ix.add_constant(number, i as i64 * slots);
                 let at = em.ssa(b, at);
                 b.op("memref.store", &[*x, memory, at], &[], &[], vec![]);
@@ -102,35 +130,28 @@ impl<'c> Mask<'c> {
             store(em, b, frame.thread);
         }
         b.op("gpu.barrier", &[], &[], &[], vec![]);
-        let every = em.int(t, positions);
-        let ends = (0..count as i64).map(|i| {
-            let all = self.greatest(em, b, reach, (i * slots, slots));
-            b.select(b.cmpi("eq", all, zero), every, all)
-        });
-        let ends: Vec<V> = ends.collect();
-        let end = ends.into_iter().reduce(|m, x| b.same("arith.maxsi", &[m, x])).expect("at least one row");
-        b.op1("arith.index_castui", &[end], b.index(), &[])
+        (0..mine.len() as i64).map(|i| greatest(em, b, memory, (i * slots, slots))).collect()
     }
-    /// The greatest of `count` numbers in workgroup memory.
-    fn greatest(&self, em: &mut Em<'c>, b: &B<'c>, reach: &Reach<'_, 'c>, (first, count): (i64, i64)) -> V<'c> {
-        let (t, memory) = (b.i(32), reach.memory);
-        let load = |em: &mut Em<'c>, b: &B<'c>, i: Ix| {
-            let at = em.ix.add_constant(i, first);
-            let at = em.ssa(b, at);
-            b.op1("memref.load", &[memory, at], t, &[])
-        };
-        if count <= UNROLL {
-            let numbers: Vec<_> = (0..count).map(|i| em.ix.constant(i)).collect();
-            let all: Vec<V> = numbers.into_iter().map(|i| load(em, b, i)).collect();
-            return all.into_iter().reduce(|m, x| b.same("arith.maxsi", &[m, x])).expect("at least one");
-        }
-        let zero = em.int(t, 0);
-        let all = em.for_each(b, count, &[zero], |em, b, i, last| {
-            let x = load(em, b, i);
-            vec![b.same("arith.maxsi", &[last[0], x])]
-        });
-        all[0]
+}
+/// The greatest of `count` numbers in workgroup memory.
+fn greatest<'c>(em: &mut Em<'c>, b: &B<'c>, memory: V<'c>, (first, count): (i64, i64)) -> V<'c> {
+    let t = b.i(32);
+    let load = |em: &mut Em<'c>, b: &B<'c>, i: Ix| {
+        let at = em.ix.add_constant(i, first);
+        let at = em.ssa(b, at);
+        b.op1("memref.load", &[memory, at], t, &[])
+    };
+    if count <= UNROLL {
+        let numbers: Vec<_> = (0..count).map(|i| em.ix.constant(i)).collect();
+        let all: Vec<V> = numbers.into_iter().map(|i| load(em, b, i)).collect();
+        return all.into_iter().reduce(|m, x| b.same("arith.maxsi", &[m, x])).expect("at least one");
     }
+    let zero = em.int(t, 0);
+    let all = em.for_each(b, count, &[zero], |em, b, i, last| {
+        let x = load(em, b, i);
+        vec![b.same("arith.maxsi", &[last[0], x])]
+    });
+    all[0]
 }
 /// Who looks for the end of a mask, and where.
 pub struct Reach<'a, 'c> {
@@ -139,8 +160,9 @@ pub struct Reach<'a, 'c> {
     pub block: i64,
     pub subgroup: i64,
     pub positions: i64,
-    /// Workgroup memory of i32, an element a thread, or a subgroup, for each row that is looked at by itself.
-    pub memory: V<'c>,
+    /// Where the workgroup meets: memory of i32, an element a thread, or a subgroup, for each row that is looked at by
+    /// itself. Without it each subgroup looks at all positions.
+    pub memory: Option<V<'c>>,
     pub each: bool,
 }
 /// Whether an op changes the shape or the type of its operand alone.

@@ -35,7 +35,7 @@ use mask::{Mask, Reach};
 use melior::ir::Type;
 use plan::{POSITIONS, Plan};
 use std::collections::HashSet;
-use steps::{some, weight};
+use steps::{fetch, some, weight};
 
 /// The reductions of the dispatch.
 struct Roles<'c> {
@@ -138,7 +138,7 @@ pub fn emit<'c>(b: &B<'c>, d: &Dispatch<'c>, spec: &DeviceSpec) -> Result<Launch
     let launch = Launch::new(plan.units(), plan.block() as u32, spec).ok_or_else(|| too_large(d))?;
     let (f, n) = (b.f32(), plan.meeting() * plan.together);
     let mut shared: Vec<(i64, Type)> = vec![(n, f), (n, f), (n * plan.kept, f)];
-    if mask.is_some() {
+    if mask.is_some() && plan.positions > plan.turn() && Mask::meets(plan.positions, plan.subgroup) {
         let slots = if plan.subgroup > 0 { plan.meeting() } else { plan.block() };
         shared.push((slots * plan.together, b.i(32)));
     }
@@ -180,22 +180,19 @@ fn work<'c>(
     let unit = em.ix.value(x, (0, plan.units() - 1));
     let rows = rows(em, plan, unit);
     let job = &Job { d, frame, r, plan, unit, rows, group, part };
-    let is_early = mask.as_ref().is_some_and(|m| d.is_constant(m.predicate));
-    if !is_early {
-        d.wait(b);
-    }
-    let end = mask.map(|mask| {
-        let (block, memory) = (plan.block(), frame.shared[3]);
+    let end = |em: &mut Em<'c>, b: &B<'c>| {
+        let mask = mask.filter(|_| plan.positions > plan.turn())?;
+        let (block, memory) = (plan.block(), frame.shared.get(3).copied());
         let (subgroup, positions) = (plan.subgroup, plan.positions);
         let reach = Reach { frame, block, subgroup, positions, memory, each: true };
-        mask.end(em, b, &reach, &mut |em, position| {
+        Some(mask.end(em, b, &reach, &mut |em, position| {
             let of = |row: &Ix| r.index_of(em, mask.predicate, *row, position).expect("scores are chosen by it");
             job.rows.iter().map(of).collect()
-        })
-    });
-    if is_early {
-        d.wait(b);
-    }
+        }))
+    };
+    // Before what earlier kernels leave is there, or else while the first positions are under way.
+    let early = mask.filter(|m| d.early.is_some() && d.is_constant(m.predicate)).and_then(|_| end(em, b));
+    d.wait(b);
     let inner = Generic::of(r.scores).map_or(1, |g| {
         let last = (0..g.reduces.len()).rev().find(|l| g.reduces[*l]);
         last.map_or(1, |l| g.bounds()[l])
@@ -221,10 +218,19 @@ fn work<'c>(
         weight(em, b, r, (*row, nowhere), None);
     }
     em.forget(&below(d, &[r.max, r.sum]));
+    if plan.positions >= plan.turn() {
+        let first = positions(em, plan, group, POSITIONS);
+        fetch(em, b, job, &first);
+    }
+    let end = early.or_else(|| end(em, b));
     em.split = Some(split(false));
     let all = walk(em, b, job, end);
     em.split = None;
     meet::finish(em, b, job, State::all_of(plan, &all));
+}
+/// Positions of a thread's group from `first` on.
+fn positions(em: &mut Em, plan: &Plan, first: Ix, n: i64) -> Vec<Ix> {
+    (0..n).map(|u| em.ix.add_constant(first, u * plan.groups)).collect()
 }
 /// All of the thread's positions below `end`.
 fn walk<'c>(em: &mut Em<'c>, b: &B<'c>, job: &Job<'_, 'c>, end: Option<V<'c>>) -> Vec<V<'c>> {
@@ -232,34 +238,33 @@ fn walk<'c>(em: &mut Em<'c>, b: &B<'c>, job: &Job<'_, 'c>, end: Option<V<'c>>) -
     let (lowest, zero) = (float(em, b, f64::NEG_INFINITY), em.zero(b.f32()));
     let one = State { max: lowest, sum: zero, kept: vec![zero; (plan.runs() * plan.lanes) as usize] }.all();
     let init: Vec<V> = job.rows.iter().flat_map(|_| one.clone()).collect();
-    let step = plan.groups * POSITIONS;
+    let step = plan.turn();
     let whole = plan.positions / step;
-    let positions = |em: &mut Em<'c>, first: Ix, n: i64| -> Vec<Ix> {
-        (0..n).map(|u| em.ix.add_constant(first, u * plan.groups)).collect()
-    };
     let mut all = init;
     if whole > 0 {
         let turn = |em: &mut Em<'c>, b: &B<'c>, i: Ix, carried: &[V<'c>]| {
             let first = em.ix.scale(i, step);
             let first = em.ix.add(first, group);
-            let at = positions(em, first, POSITIONS);
+            let at = positions(em, plan, first, POSITIONS);
             some(em, b, job, &at, &State::all_of(plan, carried))
         };
-        all = match end {
-            None => em.for_each(b, whole, &all, turn),
-            Some(end) => {
-                let (zero, one, more) = (em.index(0), em.index(1), em.index(step - 1));
-                let (by, most) = (em.index(step), em.index(whole));
+        // The first turn is always there, and its loads are under way.
+        let first = em.ix.constant(0);
+        all = em.scoped(|em| turn(em, b, first, &all));
+        if whole > 1 {
+            let (one, last) = (em.index(1), em.index(whole));
+            let turns = end.map_or(last, |end| {
+                let (more, by) = (em.index(step - 1), em.index(step));
                 let turns = b.same("arith.divui", &[b.addi(end, more), by]);
-                let turns = b.same("arith.minui", &[turns, most]);
-                b.for_loop(zero, turns, one, &all, |b, i, carried| {
-                    em.scoped(|em| {
-                        let i = em.ix.value(i, (0, whole - 1));
-                        turn(em, b, i, carried)
-                    })
+                b.same("arith.minui", &[turns, last])
+            });
+            all = b.for_loop(one, turns, one, &all, |b, i, carried| {
+                em.scoped(|em| {
+                    let i = em.ix.value(i, (1, whole - 1));
+                    turn(em, b, i, carried)
                 })
-            }
-        };
+            });
+        }
     }
     let done = whole * step;
     let rest = plan.positions - done;

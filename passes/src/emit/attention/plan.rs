@@ -67,6 +67,10 @@ impl Plan {
     pub fn block(&self) -> i64 {
         self.parts * self.groups
     }
+    /// Positions that a workgroup takes in at once.
+    pub fn turn(&self) -> i64 {
+        self.groups * POSITIONS
+    }
     /// Runs of a thread.
     pub fn runs(&self) -> i64 {
         self.kept / self.lanes / self.parts

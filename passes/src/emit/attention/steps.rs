@@ -73,7 +73,7 @@ fn value_at<'c>(em: &mut Em<'c>, job: &Job<'_, 'c>, position: Ix, i: i64) -> Vec
     r.out.nest.in_index(em, 1 - r.weights, &loops)
 }
 /// Loads the keys and values of some positions.
-fn fetch<'c>(em: &mut Em<'c>, b: &B<'c>, job: &Job<'_, 'c>, positions: &[Ix]) {
+pub fn fetch<'c>(em: &mut Em<'c>, b: &B<'c>, job: &Job<'_, 'c>, positions: &[Ix]) {
     let Job { r, plan, .. } = job;
     if let Some(split) = &mut em.split {
         split.is_rehearsal = true;

@@ -499,7 +499,7 @@ impl<'c> Work<'_, 'c> {
             block: self.plan.threads(),
             subgroup: self.plan.lanes,
             positions: self.positions,
-            memory: self.frame.shared[5],
+            memory: Some(self.frame.shared[5]),
             each: false,
         };
         let rows: Vec<Ix> = (0..self.plan.rows())

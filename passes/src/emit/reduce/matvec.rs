@@ -6,7 +6,7 @@
 //! and what is kept is computed no oftener than needed.
 
 use super::{
-    super::{combine::Combiner, kernel::Dispatch, loops::cost, nest::Nest},
+    super::{combine::Combiner, kernel::Dispatch, loops::cost, nest::Nest, stage::Stage},
     Section,
     plan::{Heavy, MOST_OPS, Plan, across, largest, power_below},
 };
@@ -17,7 +17,7 @@ const FLIGHT: i64 = 16;
 /// Threads of a workgroup.
 const BLOCK: i64 = 256;
 /// Workgroups that a multiprocessor holds at once.
-pub const RESIDENT: u32 = 2;
+const RESIDENT: i64 = 2;
 /// Rows below which there is nothing to share.
 pub const LEAST_ROWS: i64 = 32;
 
@@ -38,11 +38,34 @@ pub fn lanes(nest: &Nest, spec: &DeviceSpec) -> i64 {
     lanes.max(1)
 }
 
-/// Plans all sections and says how many threads a workgroup has.
-pub fn plans<'c>(d: &Dispatch<'c>, sections: &mut [Section<'c>], spec: &DeviceSpec, staged: bool) -> i64 {
-    let most = power_below(i64::from(spec.max_block)).min(BLOCK);
+/// Workgroups that a multiprocessor should hold at once: fewer where what each of them keeps takes more reading than its
+/// rows.
+pub fn resident(sections: &[Section], stages: &[Stage], spec: &DeviceSpec) -> i64 {
+    let bytes = |v: &V| elements(v.r#type()) * elem_bytes(v.r#type());
+    // Of a table only some rows are read.
+    let read = |s: &Stage| -> i64 { s.sources().iter().map(|v| bytes(v).min(16 * s.bytes())).sum() };
+    let kept: i64 = stages.iter().map(read).sum();
+    let own = |h: &Heavy| -> i64 {
+        (0..h.nest.ins.len()).filter(|i| !h.nest.is_shared_by_rows(*i)).map(|i| bytes(&h.nest.ins[i])).sum()
+    };
+    let own: i64 = sections.iter().flat_map(|s| &s.heavy).map(own).sum();
+    if kept * slots(RESIDENT, spec) > own { 1 } else { RESIDENT }
+}
+/// Workgroups that the device holds at once.
+fn slots(resident: i64, spec: &DeviceSpec) -> i64 {
     // Four small workgroups fill a multiprocessor.
-    let slots = (i64::from(spec.parallel_blocks) * i64::from(RESIDENT) / 4).max(1);
+    (i64::from(spec.parallel_blocks) * resident / 4).max(1)
+}
+
+/// Plans all sections and says how many threads a workgroup has.
+pub fn plans<'c>(
+    d: &Dispatch<'c>,
+    sections: &mut [Section<'c>],
+    spec: &DeviceSpec,
+    (staged, resident): (bool, i64),
+) -> i64 {
+    let most = power_below(i64::from(spec.max_block)).min(BLOCK);
+    let slots = slots(resident, spec);
     let mut block = most;
     loop {
         for s in sections.iter_mut() {

@@ -33,7 +33,7 @@ use super::{
 use crate::{ir::*, pass::PassError, rows::Rows, spec::DeviceSpec};
 use meet::{barrier, initial, meet};
 use melior::ir::Type;
-use plan::{Heavy, MOST_OPS, Plan, UNROLL, heavy, plan, power_below};
+use plan::{Heavy, MOST_OPS, Plan, ROLLED, UNROLL, heavy, plan, power_below};
 
 /// The work of one row space.
 struct Section<'c> {
@@ -59,9 +59,10 @@ pub fn emit<'c>(b: &B<'c>, d: &mut Dispatch<'c>, spec: &DeviceSpec) -> Result<La
     if !stages.is_empty() {
         stages.extend(tables::tables(d, &spaces));
     }
-    let block = deal(d, &mut sections, spec, !stages.is_empty() || !before.is_empty());
+    let resident = matvec::resident(&sections, &stages, spec);
+    let block = deal(d, &mut sections, spec, (!stages.is_empty() || !before.is_empty(), resident));
     if sections.iter().all(|s| s.plan.matvec) {
-        d.resident = Some(matvec::RESIDENT);
+        d.resident = u32::try_from(resident).ok();
     }
     let d = &*d;
     let (groups, mut shared) = (sections.iter().map(|s| s.groups).sum(), vec![]);
@@ -110,7 +111,7 @@ impl<'c> First<'c> {
         if !self.before.is_empty() {
             let zero = em.ix.constant(0);
             let place = Place { rows: vec![zero], part: frame.thread, unclamped: zero };
-            levels(em, b, frame, &self.whole, &place, &self.before, MOST_OPS);
+            levels(em, b, frame, &self.whole, (&place, None), &self.before, MOST_OPS);
         }
         if !self.stages.is_empty() {
             filled.extend(self.fill(em, b, frame, |s| !self.is_apart(d, s.value)));
@@ -210,11 +211,11 @@ fn stages<'c>(sections: &[Section<'c>], spec: &DeviceSpec, needed: bool) -> Vec<
 }
 
 /// Plans the sections and deals workgroups out among them; threads of a workgroup.
-fn deal<'c>(d: &Dispatch<'c>, sections: &mut [Section<'c>], spec: &DeviceSpec, staged: bool) -> i64 {
+fn deal<'c>(d: &Dispatch<'c>, sections: &mut [Section<'c>], spec: &DeviceSpec, (staged, resident): (bool, i64)) -> i64 {
     let several = sections.len() > 1;
     let mut block = 0;
     if staged || several || sections[0].plan.space.orbit.0 > 1 {
-        block = matvec::plans(d, sections, spec, staged);
+        block = matvec::plans(d, sections, spec, (staged, resident));
     } else {
         let s = &mut sections[0];
         s.plan = plan(d, &s.heavy, &s.items, s.plan.space.count, spec);
@@ -271,10 +272,24 @@ fn dealt<'c>(
         ahead(em, b, d, first, s, &place);
         first.emit(em, b, d, frame);
         if plan.rounds == 1 {
-            return rows_of_group(em, b, d, frame, s, &place);
+            return rows_of_group(em, b, d, frame, s, &place, None);
+        }
+        if plan.rounds <= ROLLED && s.heavy.iter().all(|h| is_written_out(h, plan)) {
+            let rounds = (1..plan.rounds).map(|r| {
+                let round = em.ix.constant(r);
+                self::place(em, b, frame, s, (group, round))
+            });
+            let places: Vec<Place> = std::iter::once(place).chain(rounds.collect::<Vec<_>>()).collect();
+            for (i, place) in places.iter().enumerate() {
+                if i > 0 && meets {
+                    barrier(b);
+                }
+                em.briefly(|em| rows_of_group(em, b, d, frame, s, place, places.get(i + 1)));
+            }
+            return;
         }
         // What the first round has of the common vector must not stay in registers for the others.
-        em.scoped(|em| rows_of_group(em, b, d, frame, s, &place));
+        em.scoped(|em| rows_of_group(em, b, d, frame, s, &place, None));
         em.for_each(b, plan.rounds - 1, &[], |em, b, round, _| {
             if meets {
                 // This round writes where the last one reads.
@@ -282,7 +297,7 @@ fn dealt<'c>(
             }
             let round = em.ix.add_constant(round, 1);
             let place = self::place(em, b, frame, s, (group, round));
-            rows_of_group(em, b, d, frame, s, &place);
+            rows_of_group(em, b, d, frame, s, &place, None);
             vec![]
         });
     };
@@ -376,35 +391,54 @@ fn place<'c>(em: &mut Em<'c>, b: &B<'c>, frame: &Frame<'c>, s: &Section<'c>, (gr
     Place { rows, part, unclamped }
 }
 
-fn rows_of_group<'c>(em: &mut Em<'c>, b: &B<'c>, d: &Dispatch<'c>, frame: &Frame<'c>, s: &Section<'c>, place: &Place) {
+/// All that is done with the rows of a place. `next`: where the thread goes afterwards, if its loads are to follow each
+/// other without a gap.
+fn rows_of_group<'c>(
+    em: &mut Em<'c>,
+    b: &B<'c>,
+    d: &Dispatch<'c>,
+    frame: &Frame<'c>,
+    s: &Section<'c>,
+    place: &Place,
+    next: Option<&Place>,
+) {
     let budget = if s.plan.matvec { MOST_OPS } else { MOST_OPS / (cost(d) * s.plan.lanes).max(1) };
-    levels(em, b, frame, &s.plan, place, &s.heavy, budget);
+    levels(em, b, frame, &s.plan, (place, next), &s.heavy, budget);
     em.if_below(b, place.unclamped, s.plan.units(), |em, b| tails(em, b, d, frame, &s.plan, place, &s.items));
 }
 
 /// Loads what the thread's rows have for themselves, where all of it is written out anyway.
 fn ahead<'c>(em: &mut Em<'c>, b: &B<'c>, d: &Dispatch<'c>, first: &First<'c>, s: &Section<'c>, place: &Place) {
     let plan = &s.plan;
-    if !plan.matvec || plan.across {
-        return;
-    }
     for row in &place.rows {
-        for h in &s.heavy {
-            let chunks = h.nest.reduction_extent() / plan.lanes;
-            if chunks % plan.parts != 0 || chunks / plan.parts > UNROLL {
-                continue;
-            }
-            let own =
-                (0..h.nest.ins.len()).filter(|i| !h.nest.is_shared_by_rows(*i) && first.is_apart(d, h.nest.ins[*i]));
-            let own: Vec<usize> = own.collect();
-            for u in 0..chunks / plan.parts {
+        for h in s.heavy.iter().filter(|h| is_written_out(h, plan)) {
+            for u in 0..h.nest.reduction_extent() / plan.lanes / plan.parts {
                 let k = em.ix.add_constant(place.part, u * plan.parts);
-                let loops = element(em, h, plan, *row, k);
-                for i in &own {
-                    let at = h.nest.in_index(em, *i, &loops);
-                    em.fetch(b, h.nest.ins[*i], &at);
-                }
+                fetch(em, b, h, plan, (*row, k), |v| first.is_apart(d, v));
             }
+        }
+    }
+}
+/// Whether all chunks of a thread's rows are gone through in straight code.
+fn is_written_out(h: &Heavy, plan: &Plan) -> bool {
+    let chunks = h.nest.reduction_extent() / plan.lanes;
+    plan.matvec && !plan.across && chunks % plan.parts == 0 && chunks / plan.parts <= UNROLL
+}
+/// Loads what a row has for itself of chunk `k`, of the inputs that are wanted.
+fn fetch<'c>(
+    em: &mut Em<'c>,
+    b: &B<'c>,
+    h: &Heavy<'c>,
+    plan: &Plan,
+    (row, k): (Ix, Ix),
+    wanted: impl Fn(V<'c>) -> bool,
+) {
+    let loops = element(em, h, plan, row, k);
+    for i in (0..h.nest.ins.len()).filter(|i| !h.nest.is_shared_by_rows(*i)) {
+        let v = h.nest.ins[i];
+        if is_tensor(v.r#type()) && wanted(v) {
+            let at = h.nest.in_index(em, i, &loops);
+            em.fetch(b, v, &at);
         }
     }
 }
@@ -431,7 +465,7 @@ fn levels<'c>(
     b: &B<'c>,
     frame: &Frame<'c>,
     plan: &Plan,
-    place: &Place,
+    (place, next): (&Place, Option<&Place>),
     heavy: &[Heavy<'c>],
     budget: i64,
 ) {
@@ -443,7 +477,7 @@ fn levels<'c>(
             let alike = |h: &Heavy| (h.nest.reduction_extent(), h.starts_from_first(), h.ordered());
             let wanted = alike(first);
             let (now, later): (Vec<&Heavy>, Vec<&Heavy>) = left.into_iter().partition(|h| alike(h) == wanted);
-            let partial = accumulate(em, b, plan, place, &now, extent, budget);
+            let partial = accumulate(em, b, plan, (place, next), &now, extent, budget);
             meet(em, b, frame, plan, place, &now, &partial);
             left = later;
         }
@@ -537,7 +571,7 @@ fn accumulate<'c>(
     em: &mut Em<'c>,
     b: &B<'c>,
     plan: &Plan,
-    place: &Place,
+    (place, next): (&Place, Option<&Place>),
     heavy: &[&Heavy<'c>],
     extent: i64,
     budget: i64,
@@ -614,6 +648,10 @@ fn accumulate<'c>(
                     let flat: Vec<V> = lanes.iter().map(|l| l[0]).collect();
                     em.chain(b, &h.nest, &loops, 0, &flat).into_iter().map(|x| vec![x]).collect()
                 };
+            }
+            // The registers of this chunk are free for that of the rows to come.
+            for (row, h) in next.iter().flat_map(|n| &n.rows).flat_map(|r| heavy.iter().map(move |h| (*r, *h))) {
+                fetch(em, b, h, plan, (row, *k), |_| true);
             }
         }
         state.into_iter().flatten().flatten().collect()

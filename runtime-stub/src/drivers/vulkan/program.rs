@@ -148,6 +148,18 @@ impl Executable for VulkanProgram {
     }
 }
 
+/// The stages of the steps up to the next barrier, of all if there is none or nothing.
+fn stages<'a, 'b: 'a>(steps: impl Iterator<Item = &'a &'b Step>) -> vk::PipelineStageFlags {
+    let near = steps.take_while(|s| !matches!(s, Step::Barrier));
+    let found = near.fold(vk::PipelineStageFlags::empty(), |all, s| {
+        all | match s {
+            Step::Dispatch(_) => KERNEL,
+            _ => COPY,
+        }
+    });
+    if found.is_empty() { KERNEL | COPY } else { found }
+}
+
 /// Command buffers of one submit.
 const MOST_PENDING: usize = 4096;
 
@@ -221,8 +233,14 @@ impl Work {
                     t.begin(c);
                 }
                 let mut marks = 0;
-                for s in steps {
-                    self.step(c, s, job, &kernels, &sets, &mut counts);
+                for (i, s) in steps.iter().enumerate() {
+                    if let Step::Barrier = s {
+                        let (before, after) = (stages(steps[..i].iter().rev()), stages(steps[i + 1..].iter()));
+                        self.barrier(c, before, after);
+                        counts.barriers += 1;
+                    } else {
+                        self.step(c, s, job, &kernels, &sets, &mut counts);
+                    }
                     if let (Some(t), Some(_)) = (&self.timer, StepTime::of(s)) {
                         marks += 1;
                         t.mark(c, marks);
@@ -272,9 +290,20 @@ impl Work {
 
     /// Everything before, of these stages, is finished and visible to everything after.
     fn barrier(&self, c: vk::CommandBuffer, before: vk::PipelineStageFlags, after: vk::PipelineStageFlags) {
+        // Only what these stages do: masks for everything empty caches that kernels never use.
+        let reads = [
+            (KERNEL, vk::AccessFlags::SHADER_READ),
+            (COPY, vk::AccessFlags::TRANSFER_READ),
+            (HOST, vk::AccessFlags::HOST_READ),
+        ];
+        let writes = [(KERNEL, vk::AccessFlags::SHADER_WRITE), (COPY, vk::AccessFlags::TRANSFER_WRITE)];
+        let of = |all: &[(vk::PipelineStageFlags, vk::AccessFlags)], stages: vk::PipelineStageFlags| {
+            let held = all.iter().filter(|(s, _)| stages.contains(*s));
+            held.fold(vk::AccessFlags::empty(), |mask, (_, a)| mask | *a)
+        };
         let memory = [vk::MemoryBarrier::default()
-            .src_access_mask(vk::AccessFlags::MEMORY_WRITE)
-            .dst_access_mask(vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE)];
+            .src_access_mask(of(&writes, before))
+            .dst_access_mask(of(&reads, after) | of(&writes, after))];
         // Safety: `c` is being recorded.
         unsafe {
             self.device.raw.cmd_pipeline_barrier(c, before, after, vk::DependencyFlags::empty(), &memory, &[], &[]);
@@ -327,10 +356,7 @@ impl Work {
                 }
                 counts.dispatches += 1;
             }
-            Step::Barrier => {
-                self.barrier(c, KERNEL | COPY, KERNEL | COPY);
-                counts.barriers += 1;
-            }
+            Step::Barrier => unreachable!("a barrier is recorded with what stands around it"),
             Step::Copy { from, to } => {
                 let (from, to) = (job.region(from), job.region(to));
                 let (Some(a), Some(b)) = (from.memory, to.memory) else { return };
