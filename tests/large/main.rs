@@ -4,6 +4,7 @@
 mod beyond;
 #[path = "../common/mod.rs"]
 mod common;
+mod loops;
 mod operands;
 mod tensors;
 

@@ -2,7 +2,7 @@
 //!
 //! The kernels are converted in a module of their own (the conversion works on whole modules and this one holds the host
 //! program as well), then put back under their names. An index is 32 bits, and 64 where spirv-values marked the kernel as
-//! wide. Buffers that are found by address get a descriptor set of their own here, from which [`crate::binary`] takes them.
+//! wide. Buffers that are found by address get descriptor sets of their own here, from which [`crate::binary`] takes them.
 //!
 //! What MLIR's conversion leaves wrong and the serialised form can say is put right in [`crate::binary`]. Here: the
 //! version (update-vce writes the least one that the ops need, which does not allow storage buffers in an entry
@@ -10,9 +10,9 @@
 //!
 //! Invariants: every `gpu.module` holds one `spirv.module` with one entry point, of the same name.
 
-use crate::binary::addresses::ADDRESSED;
+use crate::binary::addresses;
 use crate::loops;
-use crate::values::{FACTORS, WIDE, kernels};
+use crate::values::{FACTORS, FAR, WIDE, kernels};
 use melior::{
     Context,
     ir::{Attribute, Location, Module},
@@ -168,7 +168,9 @@ fn abi<'c>(b: &B<'c>, f: O<'c>) -> Result<(), PassError> {
     let mut new = vec![];
     for i in 0..block(f, 0).argument_count() {
         let number = |key| old.get(i).and_then(|a| dict_get(*a, key)).and_then(read::int);
-        let address = number("zml.address").map(|at| (i64::from(ADDRESSED), at));
+        let far = old.get(i).is_some_and(|a| dict_get(*a, FAR).is_some());
+        let reach = i64::from(if far { addresses::FAR } else { addresses::NEAR });
+        let address = number("zml.address").map(|at| (i64::from(addresses::SET) + at, reach));
         let Some((set, binding)) = address.or_else(|| number("zml.set").zip(number("zml.binding"))) else {
             return Err(bug("a buffer without a place: assign-descriptors comes first"));
         };

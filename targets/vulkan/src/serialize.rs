@@ -1,7 +1,11 @@
 //! spirv.modules to binaries: MLIR's serializer, then corrections, then a look at the result as a driver sees it.
 
 use crate::{
-    binary::{self, addresses, capabilities, correct, reflect},
+    binary::{
+        self,
+        addresses::{self, Addressed},
+        capabilities, correct, reflect,
+    },
     values::kernels,
 };
 use melior::{
@@ -79,8 +83,12 @@ fn finish(words: &[u8], kernel: &KernelInfo, spec: &DeviceSpec) -> Result<Vec<u8
     let (bound, addressed) = places(kernel);
     let (bindings, pointers) = seen.bindings.split_at(bound.len());
     correct::buffers(&mut m, bindings, &bound);
-    let pointers: Vec<_> = pointers.iter().map(|b| b.variable).zip(addressed).collect();
-    addresses::apply(&mut m, &pointers, bound.len() as u32).map_err(PassError::Bug)?;
+    let addressed: Vec<_> = pointers
+        .iter()
+        .zip(addressed)
+        .map(|(b, access)| Addressed { variable: b.variable, access, far: b.binding == addresses::FAR })
+        .collect();
+    addresses::apply(&mut m, &addressed, bound.len() as u32).map_err(PassError::Bug)?;
     if seen.bindings.iter().any(|b| b.reads && b.writes) {
         correct::barriers(&mut m);
     }
@@ -117,9 +125,10 @@ fn agree(seen: &reflect::Interface, kernel: &KernelInfo) -> Result<(), String> {
         return Err(format!("its workgroup is {:?}, planned {:?}", seen.workgroup, kernel.block));
     }
     let (bound, addressed) = places(kernel);
-    let numbers: Vec<_> = seen.bindings.iter().map(|b| (b.set, b.binding)).collect();
-    let of_set = |set: u32, count: usize| (0..count as u32).map(move |i| (set, i));
-    let planned: Vec<_> = of_set(0, bound.len()).chain(of_set(addresses::ADDRESSED, addressed.len())).collect();
+    let numbers: Vec<_> =
+        seen.bindings.iter().map(|b| (b.set, if b.set < addresses::SET { b.binding } else { 0 })).collect();
+    let planned = (0..bound.len() as u32).map(|i| (0, i));
+    let planned: Vec<_> = planned.chain((0..addressed.len() as u32).map(|k| (addresses::SET + k, 0))).collect();
     if numbers != planned {
         return Err(format!("its bindings are {numbers:?}, planned {planned:?}"));
     }

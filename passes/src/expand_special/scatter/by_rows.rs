@@ -197,7 +197,9 @@ pub fn expand<'c>(b: &B<'c>, s: &Scatter<'c>) -> Vec<V<'c>> {
                     let place: Vec<V> = [number].into_iter().chain(free.iter().copied()).collect();
                     apply(b, acc, &[b.extract(level, &place)])
                 };
-                spans(b, (from, to), &levels, old, &one, &run)[k]
+                // Where nothing is combined ahead, one row may take in all.
+                let most = if s.unique { 1 } else { count };
+                spans(b, (from, to, most), &levels, old, &one, &run)[k]
             })
         })
         .collect()
@@ -246,10 +248,10 @@ type One<'a, 'c> = &'a dyn Fn(&B<'c>, V<'c>, &[V<'c>]) -> Vec<V<'c>>;
 /// Takes in a run of a level.
 type Run<'a, 'c> = &'a dyn Fn(&B<'c>, V<'c>, V<'c>, &[V<'c>]) -> Vec<V<'c>>;
 
-/// Takes in all from `from` up to `to`, whole runs at once where there are.
+/// Takes in all from `from` up to `to`, at most `most`, whole runs at once where there are.
 fn spans<'c>(
     b: &B<'c>,
-    (from, to): (V<'c>, V<'c>),
+    (from, to, most): (V<'c>, V<'c>, i64),
     levels: &[V<'c>],
     start: &[V<'c>],
     one: One<'_, 'c>,
@@ -257,10 +259,13 @@ fn spans<'c>(
 ) -> Vec<V<'c>> {
     let size = b.cidx(RUN);
     let walk = |b: &B<'c>, level: usize, from: V<'c>, to: V<'c>, acc: Vec<V<'c>>| {
-        b.for_loop(from, to, b.cidx(1), &acc, |b, i, acc| match level {
+        let next = b.for_loop(from, to, b.cidx(1), &acc, |b, i, acc| match level {
             0 => one(b, i, acc),
             l => run(b, levels[l - 1], i, acc),
-        })
+        });
+        let most = if levels.is_empty() { most } else { RUN };
+        rewrite::set_attr(def(next[0]).expect("a loop"), "zml.rounds", b.i64_attr(most));
+        next
     };
     let mut acc = start.to_vec();
     let (mut from, mut to) = (from, to);

@@ -1,9 +1,9 @@
-//! Buffers that are found by address: storage buffers of the descriptor set [`ADDRESSED`], which exists in no pipeline,
+//! Buffers that are found by address: storage buffers of the descriptor sets from [`SET`] on, which exist in no pipeline,
 //! become pointers of the class PhysicalStorageBuffer, read at the kernel's start from a table that is one more storage
 //! buffer of set 0.
 //!
 //! ```text
-//! %x = OpVariable %ptr_StorageBuffer_struct StorageBuffer       // set ADDRESSED, binding k
+//! %x = OpVariable %ptr_StorageBuffer_struct StorageBuffer       // set SET + k, binding NEAR
 //! %p = OpAccessChain %ptr_StorageBuffer_float %x %zero %i
 //! %v = OpLoad %float %p
 //! ```
@@ -14,10 +14,15 @@
 //! %p = OpAccessChain %ptr_PhysicalStorageBuffer_float %x %zero %i
 //! %v = OpLoad %float %p Aligned 4
 //! ```
-//! The table is a struct of pointers, so no address is ever a number and no 64-bit integers are needed. Offsets from an
-//! address are computed in 64 bits by the driver, whatever the width of `%i`.
+//! The table is a struct of pointers, so an address need not be a number and asks for no 64-bit integers. But drivers
+//! compute the offsets of an access chain in 32 bits, whatever the width of `%i` (NVIDIA 580: byte 2^32 was byte 0), so of
+//! a buffer that is larger than that allows, binding FAR, the addresses of elements are computed here:
+//! ```text
+//! %n = OpConvertPtrToU %ulong %x
+//! %p = OpConvertUToPtr %ptr_PhysicalStorageBuffer_float (%n + 4 * %i)
+//! ```
 
-use super::{correct::decorate, global, id, reflect};
+use super::{code, correct::decorate, global, id, reflect};
 use rspirv::{
     dr::{Instruction, Module, Operand},
     spirv::{AddressingModel, Decoration, MemoryAccess, Op, StorageClass, Word},
@@ -25,33 +30,51 @@ use rspirv::{
 use std::collections::HashMap;
 use zml_format::Access;
 
-/// The set of the buffers to find by address, their bindings counting from 0.
-pub const ADDRESSED: u32 = 1;
+/// The set of the first buffer to find by address; each has one of its own.
+pub const SET: u32 = 1;
+/// The binding of one whose offsets fit in 31 bits.
+pub const NEAR: u32 = 0;
+/// The binding of a larger one.
+pub const FAR: u32 = 1;
 
-/// `variables` with their accesses, in the order of the table, which gets binding `table` of set 0.
-pub fn apply(module: &mut Module, variables: &[(Word, Access)], table: u32) -> Result<(), String> {
-    if variables.is_empty() {
+/// A buffer to find by address.
+pub struct Addressed {
+    pub variable: Word,
+    pub access: Access,
+    pub far: bool,
+}
+
+/// `buffers` in the order of the table, which gets binding `table` of set 0.
+pub fn apply(module: &mut Module, buffers: &[Addressed], table: u32) -> Result<(), String> {
+    if buffers.is_empty() {
         return Ok(());
     }
     let mut m = Editor { module };
-    let word = m.find(Op::TypeInt, |i| i.operands.first() == Some(&Operand::LiteralBit32(32)));
-    let word = word.ok_or("no integers of 32 bits")?;
-    let numbers: Vec<Word> = (0..variables.len()).map(|k| m.number(word, k as u32)).collect();
+    let word = m.once(Op::TypeInt, vec![Operand::LiteralBit32(32), Operand::LiteralBit32(0)]);
+    let numbers: Vec<Word> = (0..buffers.len()).map(|k| m.number(word, k as u32)).collect();
     let mut pointers = vec![];
-    for (variable, access) in variables {
-        let block = m.block(*variable, *access)?;
+    for b in buffers {
+        let block = m.block(b.variable, b.access)?;
         pointers.push(m.pointer(StorageClass::PhysicalStorageBuffer, block));
-        m.forget(*variable);
+        m.forget(b.variable);
     }
     let table = m.table(&pointers, table);
     let (mut start, mut bases) = (vec![], HashMap::new());
-    for ((variable, _), (pointer, number)) in variables.iter().zip(pointers.into_iter().zip(&numbers)) {
+    for (b, (pointer, number)) in buffers.iter().zip(pointers.into_iter().zip(&numbers)) {
         let entry = m.pointer(StorageClass::StorageBuffer, pointer);
         let (at, base) = (m.fresh(), m.fresh());
         let chain = vec![Operand::IdRef(table), Operand::IdRef(*number)];
         start.push(Instruction::new(Op::AccessChain, Some(entry), Some(at), chain));
         start.push(Instruction::new(Op::Load, Some(pointer), Some(base), vec![Operand::IdRef(at)]));
-        bases.insert(*variable, base);
+        let base = if b.far {
+            let (long, address) = (m.long(), m.fresh());
+            let operands = vec![Operand::IdRef(base)];
+            start.push(Instruction::new(Op::ConvertPtrToU, Some(long), Some(address), operands));
+            Base::Number(address)
+        } else {
+            Base::Pointer(base)
+        };
+        bases.insert(b.variable, base);
     }
     m.rewrite(&bases, numbers[0])?;
     m.begin(start)?;
@@ -59,6 +82,14 @@ pub fn apply(module: &mut Module, variables: &[(Word, Access)], table: u32) -> R
         *model = Operand::AddressingModel(AddressingModel::PhysicalStorageBuffer64);
     }
     Ok(())
+}
+
+/// What stands for a buffer.
+#[derive(Clone, Copy)]
+enum Base {
+    Pointer(Word),
+    /// Its address.
+    Number(Word),
 }
 
 struct Editor<'m> {
@@ -70,25 +101,25 @@ impl Editor<'_> {
         header.bound += 1;
         header.bound - 1
     }
-    fn find(&self, op: Op, is: impl Fn(&Instruction) -> bool) -> Option<Word> {
-        self.module.types_global_values.iter().find(|i| i.class.opcode == op && is(i)).and_then(|i| i.result_id)
-    }
     fn add(&mut self, op: Op, t: Option<Word>, operands: Vec<Operand>) -> Word {
         let id = self.fresh();
         self.module.types_global_values.push(Instruction::new(op, t, Some(id), operands));
         id
     }
-    /// A type of which a module may have one.
+    /// What a module has once: the one that is there, or a new one.
+    fn once_of(&mut self, op: Op, t: Option<Word>, operands: Vec<Operand>) -> Word {
+        let mut all = self.module.types_global_values.iter();
+        let known = all.find(|i| i.class.opcode == op && i.result_type == t && i.operands == operands);
+        known.and_then(|i| i.result_id).unwrap_or_else(|| self.add(op, t, operands))
+    }
     fn once(&mut self, op: Op, operands: Vec<Operand>) -> Word {
-        self.find(op, |i| i.operands == operands).unwrap_or_else(|| self.add(op, None, operands))
+        self.once_of(op, None, operands)
     }
     fn pointer(&mut self, class: StorageClass, to: Word) -> Word {
         self.once(Op::TypePointer, vec![Operand::StorageClass(class), Operand::IdRef(to)])
     }
     fn number(&mut self, word: Word, value: u32) -> Word {
-        let operands = vec![Operand::LiteralBit32(value)];
-        let known = self.find(Op::Constant, |i| i.result_type == Some(word) && i.operands == operands);
-        known.unwrap_or_else(|| self.add(Op::Constant, Some(word), operands))
+        self.once_of(Op::Constant, Some(word), vec![Operand::LiteralBit32(value)])
     }
     fn decorate_with(&mut self, target: Word, decoration: Decoration, value: u32) {
         let operands = vec![Operand::IdRef(target), Operand::Decoration(decoration), Operand::LiteralBit32(value)];
@@ -141,39 +172,85 @@ impl Editor<'_> {
         let interface = self.module.entry_points.iter_mut();
         interface.for_each(|e| e.operands.retain(|o| *o != Operand::IdRef(variable)));
     }
-    /// Accesses to variables through the pointers that stand for them. `zero`: the number of a block's only member.
-    fn rewrite(&mut self, bases: &HashMap<Word, Word>, zero: Word) -> Result<(), String> {
+    fn long(&mut self) -> Word {
+        self.once(Op::TypeInt, vec![Operand::LiteralBit32(64), Operand::LiteralBit32(0)])
+    }
+    /// Accesses to variables through what stands for them. `zero`: the number of a block's only member.
+    fn rewrite(&mut self, bases: &HashMap<Word, Base>, zero: Word) -> Result<(), String> {
+        let types = code(self.module).chain(&self.module.types_global_values);
+        let types: HashMap<Word, Word> = types.filter_map(|i| Some((i.result_id?, i.result_type?))).collect();
         let mut functions = std::mem::take(&mut self.module.functions);
         // Pointers that came from the bases, with the bytes that they point at.
         let mut pointers: HashMap<Word, u32> = HashMap::new();
-        for i in functions.iter_mut().flat_map(|f| &mut f.blocks).flat_map(|b| &mut b.instructions) {
-            let first = i.operands.first().and_then(id);
-            match i.class.opcode {
-                Op::AccessChain if let Some(base) = first.and_then(|v| bases.get(&v)) => {
-                    i.operands[0] = Operand::IdRef(*base);
-                    i.operands[1] = Operand::IdRef(zero);
-                    let to = i.result_type.and_then(|t| global(self.module, t)?.operands.get(1).and_then(id));
-                    let to = to.ok_or("an access chain to nothing")?;
-                    let bytes = reflect::size(self.module, to).ok_or("a pointer to something of unknown size")?;
-                    i.result_type = Some(self.pointer(StorageClass::PhysicalStorageBuffer, to));
-                    pointers.extend(i.result_id.map(|p| (p, bytes)));
-                }
-                op @ (Op::Load | Op::Store) if let Some(bytes) = first.and_then(|p| pointers.get(&p)) => {
-                    i.operands.truncate(if op == Op::Load { 1 } else { 2 });
-                    i.operands.push(Operand::MemoryAccess(MemoryAccess::ALIGNED));
-                    i.operands.push(Operand::LiteralBit32(*bytes));
-                }
-                op => {
-                    let direct = i.operands.iter().filter_map(id).any(|v| bases.contains_key(&v));
-                    let inner = i.operands.iter().filter_map(id).any(|v| pointers.contains_key(&v));
-                    if direct || (inner && !format!("{op:?}").starts_with("Atomic")) {
-                        return Err(format!("{op:?} on a buffer that is found by address"));
+        for block in functions.iter_mut().flat_map(|f| &mut f.blocks) {
+            let mut all = vec![];
+            for mut i in std::mem::take(&mut block.instructions) {
+                let first = i.operands.first().and_then(id);
+                match i.class.opcode {
+                    Op::AccessChain if let Some(base) = first.and_then(|v| bases.get(&v)) => {
+                        let to = i.result_type.and_then(|t| global(self.module, t)?.operands.get(1).and_then(id));
+                        let to = to.ok_or("an access chain to nothing")?;
+                        let bytes = reflect::size(self.module, to).ok_or("a pointer to something of unknown size")?;
+                        i.result_type = Some(self.pointer(StorageClass::PhysicalStorageBuffer, to));
+                        pointers.extend(i.result_id.map(|p| (p, bytes)));
+                        match base {
+                            Base::Pointer(base) => {
+                                i.operands[0] = Operand::IdRef(*base);
+                                i.operands[1] = Operand::IdRef(zero);
+                            }
+                            Base::Number(address) => {
+                                let [_, _, Operand::IdRef(index)] = i.operands[..] else {
+                                    return Err("an access chain to a part of an element".into());
+                                };
+                                let index_type = *types.get(&index).ok_or("an index without a type")?;
+                                let at = self.element(&mut all, *address, (index, index_type), bytes);
+                                i = Instruction::new(
+                                    Op::ConvertUToPtr,
+                                    i.result_type,
+                                    i.result_id,
+                                    vec![Operand::IdRef(at)],
+                                );
+                            }
+                        }
+                    }
+                    op @ (Op::Load | Op::Store) if let Some(bytes) = first.and_then(|p| pointers.get(&p)) => {
+                        i.operands.truncate(if op == Op::Load { 1 } else { 2 });
+                        i.operands.push(Operand::MemoryAccess(MemoryAccess::ALIGNED));
+                        i.operands.push(Operand::LiteralBit32(*bytes));
+                    }
+                    op => {
+                        let direct = i.operands.iter().filter_map(id).any(|v| bases.contains_key(&v));
+                        let inner = i.operands.iter().filter_map(id).any(|v| pointers.contains_key(&v));
+                        if direct || (inner && !format!("{op:?}").starts_with("Atomic")) {
+                            return Err(format!("{op:?} on a buffer that is found by address"));
+                        }
                     }
                 }
+                all.push(i);
             }
+            block.instructions = all;
         }
         self.module.functions = functions;
         Ok(())
+    }
+    /// The address of an element of `bytes` bytes, written to `code`. Indices are not negative.
+    fn element(
+        &mut self,
+        code: &mut Vec<Instruction>,
+        address: Word,
+        (index, index_type): (Word, Word),
+        bytes: u32,
+    ) -> Word {
+        let long = self.long();
+        let mut make = |op: Op, id: Word, operands: &[Word]| {
+            let operands = operands.iter().copied().map(Operand::IdRef).collect();
+            code.push(Instruction::new(op, Some(long), Some(id), operands));
+            id
+        };
+        let index = if index_type == long { index } else { make(Op::UConvert, self.fresh(), &[index]) };
+        let size = self.once_of(Op::Constant, Some(long), vec![Operand::LiteralBit64(bytes.into())]);
+        let offset = make(Op::IMul, self.fresh(), &[index, size]);
+        make(Op::IAdd, self.fresh(), &[address, offset])
     }
     /// Puts `start` behind the variables of the kernel's first block.
     fn begin(&mut self, start: Vec<Instruction>) -> Result<(), String> {

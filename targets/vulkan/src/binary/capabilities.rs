@@ -176,7 +176,16 @@ impl Widths {
                 _ => {}
             }
         }
-        let moves = [Op::Load, Op::Store, Op::AccessChain, Op::UConvert, Op::SConvert, Op::FConvert];
+        let moves = [
+            Op::Load,
+            Op::Store,
+            Op::AccessChain,
+            Op::UConvert,
+            Op::SConvert,
+            Op::FConvert,
+            Op::ConvertPtrToU,
+            Op::ConvertUToPtr,
+        ];
         if code(module).any(|i| touches(i) && !moves.contains(&i.class.opcode)) {
             found.insert(arithmetic);
         }

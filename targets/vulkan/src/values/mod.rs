@@ -17,6 +17,7 @@
 //!   %w = memref.load %x[%i / 8]
 //!   %c0 = vector.extract %w[0] : i32        // elements 0 and 1, each an f32
 //! ```
+//! Loops that a device would end too early get fewer and longer rounds ([`rounds`]).
 //! Must not change what a kernel computes: no reassociation, no contraction, NaN and signed zero as MLIR defines them.
 //!
 //! Invariants, in every `gpu.module`:
@@ -30,6 +31,7 @@ mod integer;
 mod matrix;
 mod memory;
 mod rewrite;
+mod rounds;
 mod scalar;
 mod vector;
 
@@ -37,6 +39,8 @@ pub use matrix::FACTORS;
 
 /// On a `gpu.func` as emit leaves it, then on its `gpu.module`: an index in it may exceed 31 bits.
 pub const WIDE: &str = "zml.wide";
+/// On a buffer that is found by address: the offset of an element in bytes may exceed 31 bits.
+pub const FAR: &str = "zml.far";
 
 use melior::{
     Context,
@@ -60,7 +64,7 @@ impl Pass for SpirvValues {
     fn about(&self) -> &'static str {
         "vectors to scalars and memory words, bf16 to f32, scalar arguments to push constants"
     }
-    fn run<'c>(&self, context: &'c Context, module: &mut Module<'c>, _env: Env) -> Result<(), PassError> {
+    fn run<'c>(&self, context: &'c Context, module: &mut Module<'c>, env: Env) -> Result<(), PassError> {
         for g in kernels(module) {
             let home: Blk = block(g, 0);
             for f in ops(home).into_iter().filter(|f| name(*f) == "gpu.func") {
@@ -75,7 +79,8 @@ impl Pass for SpirvValues {
                     let unit = B::before(context, f).unit();
                     zmlc_passes::ir::rewrite::set_attr(g, WIDE, unit);
                 }
-                rewrite::function(&B::before(context, f), f, wide)?;
+                let turns = rounds::plan(f, env.spec())?;
+                rewrite::function(&B::before(context, f), f, rewrite::Form { wide, turns })?;
                 zmlc_passes::ir::rewrite::erase(f);
             }
         }

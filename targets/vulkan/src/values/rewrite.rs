@@ -1,12 +1,18 @@
 //! One kernel, op by op, into new ops: every old value maps to its elements (one for a scalar).
 
-use super::{integer, matrix, memory::Memory, scalar::Scalar, vector};
+use super::{
+    integer, matrix,
+    memory::Memory,
+    rounds::{self, Loop},
+    scalar::Scalar,
+    vector,
+};
 use melior::ir::{Attribute, Region, Type};
 use std::collections::HashMap;
 use zmlc_passes::{
     ir::{
-        B, Blk, BlockLike, Fragment, O, OperationLike, TypeLike, V, ValueLike, args, attr, block, elem, key, name,
-        operand, operands, ops, read, result, results,
+        B, Blk, BlockLike, Fragment, O, OperationLike, TypeLike, V, ValueLike, args, attr, block, elem, elem_bytes,
+        elements, key, name, operand, operands, ops, read, result, results,
     },
     pass::PassError,
 };
@@ -18,6 +24,15 @@ pub struct Rewrite<'c> {
     pub memory: HashMap<usize, Memory<'c>>,
     /// Indices are of 64 bits.
     wide: bool,
+    /// Turns of a round of each loop.
+    turns: rounds::Turns,
+}
+
+/// What the new form of a kernel is to be.
+pub struct Form {
+    /// With indices of 64 bits.
+    pub wide: bool,
+    pub turns: rounds::Turns,
 }
 
 /// The type that an element is held in: bf16 as f32, f8 as its bits.
@@ -33,8 +48,8 @@ pub fn held<'c>(b: &B<'c>, t: Type<'c>) -> Type<'c> {
     }
 }
 
-/// Writes the new form of `f` before it, with indices of 64 bits if it is `wide`.
-pub fn function<'c>(b: &B<'c>, f: O<'c>, wide: bool) -> Result<(), PassError> {
+/// Writes the new form of `f` before it.
+pub fn function<'c>(b: &B<'c>, f: O<'c>, form: Form) -> Result<(), PassError> {
     let symbol = read::str_attr(f, "sym_name").unwrap_or_default();
     let in_kernel = |e| match e {
         PassError::Bug(what) => PassError::Bug(format!("kernel {symbol}: {what}")),
@@ -43,14 +58,14 @@ pub fn function<'c>(b: &B<'c>, f: O<'c>, wide: bool) -> Result<(), PassError> {
         }
         e => e,
     };
-    write_function(b, f, wide).map_err(in_kernel)
+    write_function(b, f, form).map_err(in_kernel)
 }
-fn write_function<'c>(b: &B<'c>, f: O<'c>, wide: bool) -> Result<(), PassError> {
+fn write_function<'c>(b: &B<'c>, f: O<'c>, form: Form) -> Result<(), PassError> {
     let entry = block(f, 0);
     let workgroup = read::int_attr(f, "workgroup_attributions").unwrap_or(0) as usize;
     let private = read::int_attr(f, "private_attributions").unwrap_or(0) as usize;
     let inner = entry.argument_count() - workgroup - private;
-    let mut r = Rewrite { values: HashMap::new(), memory: HashMap::new(), wide };
+    let mut r = Rewrite { values: HashMap::new(), memory: HashMap::new(), wide: form.wide, turns: form.turns };
 
     let arguments: Vec<V> = args(entry)[..inner].to_vec();
     let (buffers, scalars): (Vec<V>, Vec<V>) = arguments.into_iter().partition(|a| a.r#type().is_mem_ref());
@@ -90,7 +105,15 @@ fn write_function<'c>(b: &B<'c>, f: O<'c>, wide: bool) -> Result<(), PassError> 
             attrs.push((attr_name, a));
         }
     }
-    let kept: Vec<Attribute> = argument_attrs.into_iter().take(buffers.len()).collect();
+    let kept = argument_attrs.into_iter().zip(&buffers).map(|(given, buffer)| {
+        let bytes = elements(buffer.r#type()) * elem_bytes(buffer.r#type());
+        let far = read::dict_get(given, "zml.address").filter(|_| bytes > i64::from(i32::MAX));
+        far.map_or(given, |at| {
+            let access = read::dict_get(given, "zml.access").expect("assign-descriptors gives it");
+            b.dict(&[("zml.access", access), ("zml.address", at), (super::FAR, b.unit())])
+        })
+    });
+    let kept: Vec<Attribute> = kept.collect();
     let ty = melior::ir::r#type::FunctionType::new(b.c, &types, &[]);
     attrs.push(("function_type", b.type_attr(ty.into())));
     attrs.push(("arg_attrs", b.array(&kept)));
@@ -179,6 +202,85 @@ impl<'c> Rewrite<'c> {
             rest = next;
         }
     }
+    /// An `scf.for` whose rounds make `turns` turns each.
+    fn unrolled(&mut self, b: &B<'c>, op: O<'c>, turns: i64) -> Result<(), PassError> {
+        let known = Loop::of(op);
+        let body = block(op, 0);
+        let [from, to, step] = [0, 1, 2].map(|i| self.one(operand(op, i)));
+        let mut carried = self.all_lanes(&operands(op)[3..]);
+        let count = known.turns.map(|n| n as i64);
+        let whole = count.map(|n| n / turns);
+        if whole != Some(0) {
+            let end = match (known.from, known.step, whole) {
+                (Some(from), Some(step), Some(whole)) => b.cidx(from + whole * turns * step),
+                _ => to,
+            };
+            let stride = b.muli(step, b.cidx(turns));
+            let mut inputs = vec![from, end, stride];
+            inputs.extend(&carried);
+            let mut types = vec![b.index()];
+            types.extend(carried.iter().map(ValueLike::r#type));
+            let mut outcome = Ok(());
+            let round = b.region(&types, |b, values| {
+                outcome = (|| {
+                    let mut carried = values[1..].to_vec();
+                    for k in 0..turns {
+                        let at = b.addi(values[0], b.muli(step, b.cidx(k)));
+                        carried = match whole {
+                            None if k > 0 => self.turn_below(b, body, at, to, carried)?,
+                            _ => self.turn(b, body, at, &carried)?,
+                        };
+                    }
+                    b.op("scf.yield", &carried, &[], &[], vec![]);
+                    Ok(())
+                })();
+            });
+            outcome?;
+            carried = results(b.op("scf.for", &inputs, &types[1..], &[], vec![round]));
+        }
+        if let (Some(count), Some(whole), Some(first), Some(step)) = (count, whole, known.from, known.step) {
+            for k in whole * turns..count {
+                carried = self.turn(b, body, b.cidx(first + k * step), &carried)?;
+            }
+        }
+        self.set_results(op, &carried);
+        Ok(())
+    }
+    /// The body of a loop at `at`; what it hands on.
+    fn turn(&mut self, b: &B<'c>, body: Blk<'c>, at: V<'c>, carried: &[V<'c>]) -> Result<Lanes<'c>, PassError> {
+        let arguments = args(body);
+        self.set(arguments[0], vec![at]);
+        let mut rest = carried;
+        for a in &arguments[1..] {
+            let (own, next) = rest.split_at(count(*a));
+            self.set(*a, own.to_vec());
+            rest = next;
+        }
+        self.block(b, body)?;
+        Ok(self.all_lanes(&operands(*ops(body).last().expect("a body has a terminator"))))
+    }
+    /// The same if `at` is below `to`; else what was carried.
+    fn turn_below(
+        &mut self,
+        b: &B<'c>,
+        body: Blk<'c>,
+        at: V<'c>,
+        to: V<'c>,
+        carried: Lanes<'c>,
+    ) -> Result<Lanes<'c>, PassError> {
+        let types: Vec<Type> = carried.iter().map(ValueLike::r#type).collect();
+        let mut outcome = Ok(());
+        let then = b.region(&[], |b, _| {
+            outcome = self.turn(b, body, at, &carried).map(|next| {
+                b.op("scf.yield", &next, &[], &[], vec![]);
+            });
+        });
+        outcome?;
+        let otherwise = b.region(&[], |b, _| {
+            b.op("scf.yield", &carried, &[], &[], vec![]);
+        });
+        Ok(results(b.op("scf.if", &[b.cmpi("slt", at, to)], &types, &[], vec![then, otherwise])))
+    }
     /// `scf.index_switch` as a chain of `scf.if`: SPIR-V's switch is not reached from scf.
     fn switch(&mut self, b: &B<'c>, op: O<'c>, case: usize) -> Result<Lanes<'c>, PassError> {
         let cases = read::i64s_attr(op, "cases").unwrap_or_default();
@@ -203,6 +305,9 @@ impl<'c> Rewrite<'c> {
 
     fn op(&mut self, b: &B<'c>, op: O<'c>) -> Result<(), PassError> {
         match name(op) {
+            "scf.for" if rounds::turns(&self.turns, op) > 1 => {
+                return self.unrolled(b, op, rounds::turns(&self.turns, op) as i64);
+            }
             "scf.for" | "scf.if" | "scf.while" | "scf.execute_region" => return self.structured(b, op),
             "scf.index_switch" => {
                 let y = self.switch(b, op, 0)?;

@@ -126,6 +126,34 @@ fn a_profile_without_addresses_refuses() {
     ");
 }
 
+/// Drivers compute the offsets of access chains in 32 bits: of a buffer beyond that the kernel computes addresses itself.
+/// The device sees only the first elements of what the kernel takes for 4 GiB and more.
+#[test]
+fn addresses_in_far_buffers_are_computed_in_64_bits() {
+    for (name, from, to) in [
+        ("kernels/predicate.mlir", "memref<64x", "memref<5000000000x"),
+        ("kernels/half.mlir", "memref<256x", "memref<3000000000x"),
+        ("kernels/add.mlir", "memref<1024x", "memref<600000000x"),
+    ] {
+        let text = fixture(name);
+        let far = build(&text.replace(from, to), &spec()).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert_eq!(far.facts[0].addresses.len(), far.facts[0].buffers.len(), "{name}");
+        let code = far.text(0);
+        assert!(code.contains("OpConvertUToPtr") && code.contains("OpConvertPtrToU"), "{name}: {code}");
+        if let Some(tool) = validator() {
+            for b in &far.binaries {
+                tool.check(&b.bytes).unwrap_or_else(|said| panic!("{name}: {}: {said}", b.kernel));
+            }
+        }
+        let bound = build(&text, &spec()).expect("builds");
+        let inputs: Vec<Vec<u8>> = buffers(&text).into_iter().map(|(n, t)| values(n, &t)).collect();
+        let Some(wanted) = run(&bound, 0, &inputs, &[]) else { return };
+        assert!(run(&far, 0, &inputs, &[]) == Some(wanted), "{name}");
+    }
+    let near = build(&fixture("kernels/add.mlir"), &narrow(1, 1)).expect("builds");
+    assert!(!near.text(0).contains("OpConvertUToPtr"), "an address is no number where it need not be");
+}
+
 /// Indices of 64 bits on a device: what would differ is the width alone.
 #[test]
 fn wide_kernels_compute_the_same() {

@@ -3,6 +3,7 @@
 
 mod addresses;
 mod numbers;
+mod rounds;
 mod structure;
 mod support;
 
