@@ -1,10 +1,11 @@
-//! Cuts a CUDA library to the GPU architectures that it is to run on: code for others is taken out of its fat binaries,
-//! addresses stay as they are, and the file loses the bytes, and symbols that only debuggers read. Host code is not touched.
+//! Cuts a CUDA or ROCm library to the GPU architectures that it is to run on: code for others is taken out of its fat
+//! binaries, addresses stay as they are, and the file loses the bytes, and symbols that only debuggers read. Host code is not touched.
 //!
 //! A GPU whose code was cut gets an error from the library, never other numbers. What is not understood is left as it
 //! is. Whether a library's licence allows this is for the caller to ask.
 
 mod arch;
+mod bundle;
 mod bytes;
 mod cubin;
 mod elf;
@@ -26,7 +27,7 @@ pub enum TrimError {
     Io { doing: &'static str, path: PathBuf, source: io::Error },
     #[error("{}: {reason}", path.display())]
     NotElf { path: PathBuf, reason: String },
-    #[error("`{0}` is not a GPU architecture; write it as sm_90")]
+    #[error("`{0}` is not a GPU architecture; write it as sm_90 or gfx942")]
     Arch(String),
     #[error("no GPU architecture to keep")]
     NoArch,
@@ -50,6 +51,9 @@ pub struct Report {
 const FATBINS: [&str; 3] = [".nv_fatbin", "__nv_relfatbin", ".cask_resource"];
 /// Where cublasLt keeps cubins as bare zstd frames.
 const CUBINS: [&str; 1] = [".ldata"];
+
+/// Where HIP's compiler puts code objects.
+const BUNDLES: &str = ".hip_fatbin";
 
 /// Writes `output`, complete or not at all. A library without GPU code loses its debug symbols alone.
 pub fn trim(input: &Path, output: &Path, keep: &[Arch]) -> Result<Report, TrimError> {
@@ -104,6 +108,8 @@ fn trim_bytes(file: &mut [u8], keep: &[Arch]) -> Result<(Vec<u8>, Report), Probl
             fatbin::trim(file, range, keep, &mut zeros, &mut report);
         } else if CUBINS.contains(&section.name.as_str()) {
             cubin::trim(file, range, keep, &mut zeros, &mut report);
+        } else if section.name == BUNDLES {
+            bundle::trim(file, range, keep, &mut zeros, &mut report);
         }
     }
     if report.dropped > 0 && report.kept == 0 {

@@ -4,7 +4,7 @@ use clap::Parser;
 use std::{path::PathBuf, process::ExitCode};
 use zml_trim::{Arch, trim};
 
-/// Cut a CUDA library to the GPU architectures that it is to run on
+/// Cut a CUDA or ROCm library to the GPU architectures that it is to run on
 ///
 /// A licence may forbid this: ask before you pass the result on.
 #[derive(Parser)]
@@ -15,7 +15,7 @@ struct Args {
     /// What is written
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// Architectures to keep, for example sm_80,sm_90
+    /// Architectures to keep, for example sm_80,sm_90 or gfx942
     #[arg(long, value_delimiter = ',', required = true)]
     arch: Vec<Arch>,
 }

@@ -208,7 +208,7 @@ struct Record {
 }
 
 /// Of the way that copies are made: another number, another place in the cache.
-const METHOD: &str = "1";
+const METHOD: &str = "2";
 const RECORD: &str = "made.json";
 
 impl Wish<'_> {
