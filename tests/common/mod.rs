@@ -1,6 +1,8 @@
 //! What the integration tests share: running zmlc, folders of their own, the corpus and the device if they are there.
 #![allow(dead_code)] // each test binary uses a part
 
+pub mod registry;
+
 use std::{
     path::{Path, PathBuf},
     process::{Command, Output},
