@@ -203,9 +203,18 @@ pub struct Package {
     /// Of the image's layers. Large weights are stored as they are.
     #[arg(long, value_enum, default_value_t)]
     pub compression: LayerCompression,
-    /// The runtime to pack. Default: zml-run beside zmlc.
+    /// `linux/amd64,linux/arm64`: an image for each, under one index. Default: those of the runtimes.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub platform: Vec<String>,
+    /// The runtime to pack, one for each platform. Default: zml-run beside zmlc, for other machines zml-run-arm64.
     #[arg(long, value_name = "FILE")]
-    pub runtime: Option<PathBuf>,
+    pub runtime: Vec<PathBuf>,
+    /// Where the C library for a machine is, `arm64=DIR`: an unpacked root file system. Default: this machine.
+    #[arg(long, value_name = "ARCH=DIR", value_parser = label)]
+    pub sysroot: Vec<(String, String)>,
+    /// A layer with Mesa's software Vulkan device, from the same place: the image runs without a GPU.
+    #[arg(long, conflicts_with = "base")]
+    pub software_vulkan: bool,
     /// Put our layers on this image instead of a base of our own: an OCI layout, or an image in a registry.
     #[arg(long, value_name = "DIR|docker://REGISTRY/NAME:TAG")]
     pub base: Option<PathBuf>,
@@ -297,7 +306,7 @@ pub struct Targets {
 }
 
 fn label(s: &str) -> Result<(String, String), String> {
-    s.split_once('=').map(|(k, v)| (k.into(), v.into())).ok_or_else(|| "a label is KEY=VALUE".into())
+    s.split_once('=').map(|(k, v)| (k.into(), v.into())).ok_or_else(|| "it has no `=`".into())
 }
 
 fn version(s: &str) -> Result<(u32, u32), String> {

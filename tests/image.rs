@@ -1,15 +1,15 @@
-//! The packages run: an archive where it is unpacked, an OCI image in podman on the software Vulkan device.
+//! The packages run: an archive where it is unpacked; an OCI image in podman, on the software Vulkan device that it brings,
+//! after a registry had it.
 
 mod common;
 
-use common::{bytes_of, fixture, zmlc_ok};
+use common::{bytes_of, fixture, registry::Registry, zmlc_ok};
 use std::{
     path::{Path, PathBuf},
     process::{Command, Output},
 };
 
 /// Where Debian puts the software Vulkan device.
-const LIBRARIES: &str = "/usr/lib/x86_64-linux-gnu";
 const ICD: &str = "/usr/share/vulkan/icd.d/lvp_icd.x86_64.json";
 
 fn runtime() -> PathBuf {
@@ -101,68 +101,74 @@ fn the_archive_runs_where_it_is_unpacked() {
     assert_eq!(predicted(&folder.path().join("scores.npy")), label);
 }
 
-#[test]
-fn the_image_runs_in_podman() {
-    if !has("skopeo") || !has("podman") || !Path::new(ICD).exists() {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a folder");
-    let label = prepare(folder.path());
-    let runtime = runtime();
-    let runtime = runtime.to_str().expect("UTF-8");
-    zmlc_ok(folder.path(), &["package", "mnist_mlp.zml", "--oci", "layout", "--runtime", runtime]);
-    let skopeo = Command::new("skopeo")
-        .args(["copy", "--insecure-policy", "oci:layout:latest", "oci:copied:latest"])
-        .current_dir(folder.path())
-        .output()
-        .expect("skopeo starts");
-    ok(&skopeo, "skopeo copy");
-
-    let (store, run) = (folder.path().join("store"), folder.path().join("run"));
-    let podman = |arguments: &[&str]| {
+/// podman with a store of its own, in `folder`.
+struct Podman<'a>(&'a Path);
+impl Podman<'_> {
+    fn run(&self, arguments: &[&str]) -> String {
         let out = Command::new("podman")
-            .args(["--root", store.to_str().expect("UTF-8"), "--runroot", run.to_str().expect("UTF-8")])
+            .arg("--root")
+            .arg(self.0.join("store"))
+            .arg("--runroot")
+            .arg(self.0.join("run"))
             .args(["--storage-driver", "vfs", "--cgroup-manager", "cgroupfs", "--runtime", "runc"])
             .args(arguments)
-            .current_dir(folder.path())
+            .current_dir(self.0)
             .output()
             .expect("podman starts");
         ok(&out, &format!("podman {arguments:?}"));
         String::from_utf8_lossy(&out.stdout).trim().to_string()
+    }
+    /// The image's id.
+    fn pull(&self, from: &str) -> String {
+        let said = self.run(&["pull", "--tls-verify=false", from]);
+        said.lines().last().expect("podman prints the image's id").to_string()
+    }
+    /// With the folder as `/data`, and without a network.
+    fn zml_run(&self, image: &str, arguments: &[&str]) -> String {
+        let data = format!("{}:/data", self.0.display());
+        let limits = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=4096:4096"];
+        self.run(&[&["run", "--rm", "--network", "none", "-v", &data][..], &limits, &[image], arguments].concat())
+    }
+}
+
+/// Nothing of the host's is mounted in: the device lies in the image, in a layer of its own.
+#[test]
+fn what_was_pushed_is_pulled_and_runs_in_podman() {
+    if !has("skopeo") || !has("podman") || !Path::new(ICD).exists() {
+        return;
+    }
+    let Some(registry) = Registry::start() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let label = prepare(folder);
+    let runtime = runtime();
+    let runtime = runtime.to_str().expect("UTF-8");
+    let package = ["package", "mnist_mlp.zml", "--oci", "layout", "--runtime", runtime, "--software-vulkan"];
+    let said = zmlc_ok(folder, &package);
+    let digest = said.split_whitespace().nth(2).expect("its digest").to_string();
+    assert!(said.contains("\n  software vulkan "), "{said}");
+
+    let skopeo = |from: &str, to: &str| {
+        let copy = ["copy", "--insecure-policy", "--src-tls-verify=false", "--dest-tls-verify=false", from, to];
+        ok(&Command::new("skopeo").args(copy).current_dir(folder).output().expect("skopeo starts"), "skopeo copy");
     };
-    let pulled = podman(&["pull", "oci:layout:latest"]);
-    let image = pulled.lines().last().expect("podman prints the image's id").to_string();
-    let data = format!("{}:/data", folder.path().display());
-    let libraries = format!("{LIBRARIES}:/host:ro");
-    // Debian's own ICD file names the library by its path on the host.
-    let icd = r#"{"file_format_version": "1.0.0", "ICD": {"library_path": "/host/libvulkan_lvp.so", "api_version": "1.3.0"}}"#;
-    std::fs::write(folder.path().join("lvp.json"), icd).expect("writable");
-    podman(&[
-        "run",
-        "--rm",
-        "--network",
-        "none",
-        "--ulimit",
-        "nofile=1024:1024",
-        "--ulimit",
-        "nproc=4096:4096",
-        "-v",
-        &data,
-        "-v",
-        &libraries,
-        "-e",
-        "LD_LIBRARY_PATH=/host",
-        "-e",
-        "VK_DRIVER_FILES=/data/lvp.json",
-        &image,
-        "--entry",
-        "b1",
-        "--device",
-        "vulkan",
-        "--input",
-        "0=/data/digit.npy",
-        "--output",
-        "0=/data/scores.npy",
-    ]);
-    assert_eq!(predicted(&folder.path().join("scores.npy")), label);
+    let there = format!("docker://{}/skopeo:1", registry.address);
+    skopeo("oci:layout:latest", &there);
+    skopeo(&there, "oci:back:latest");
+    let back = zmlc_ok(folder, &["verify", "back"]);
+    assert!(back.contains(&digest), "{digest} came back as {back}");
+
+    let pushed = format!("{}/team/mnist:1", registry.address);
+    let first = zmlc_ok(folder, &["push", "layout", &pushed]);
+    assert!(first.starts_with(&format!("{pushed}: {digest}\n")) && !first.contains("  0 blobs sent"), "{first}");
+    let second = zmlc_ok(folder, &["push", "layout", &pushed]);
+    assert!(second.contains("\n  0 blobs sent, 0 bytes; "), "{second}");
+
+    let podman = Podman(folder);
+    let image = podman.pull(&pushed);
+    assert_eq!(podman.pull("oci:layout:latest"), image, "one image, whichever way it came");
+    let calls =
+        ["--entry", "b1", "--device", "vulkan", "--input", "0=/data/digit.npy", "--output", "0=/data/scores.npy"];
+    podman.zml_run(&image, &calls);
+    assert_eq!(predicted(&folder.join("scores.npy")), label);
 }

@@ -1,5 +1,8 @@
 //! Killed at any point, or on a full disk, a command leaves nothing half-written under the final name.
 
+mod common;
+
+use common::registry::Registry;
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -80,6 +83,42 @@ fn sigkill_leaves_no_half_output() {
     killed(dir, &package, &dir.join("m.tar.zst"));
     let image = ["package", "m.zml", "--runtime", "/bin/echo", "--oci", "image"];
     killed(dir, &image, &dir.join("image"));
+}
+
+/// Killed while it sends, push leaves no tag over half an image, and the next one sends what is missing.
+#[test]
+fn sigkill_of_push_leaves_no_half_image() {
+    let Some(registry) = Registry::start() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    model(dir);
+    assert!(zmlc(dir, &["build", "model.toml", "--target", "cuda:sm_90a", "-o", "."]).status().unwrap().success());
+    // Enough bytes that a kill finds some of them on the way.
+    let large: Vec<u8> = (0..8u32 << 20).flat_map(|i| i.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
+    fs::write(dir.join("notes"), large).unwrap();
+    let package = ["package", "m.zml", "--runtime", "/bin/echo", "--license", "notes", "--oci", "image"];
+    assert!(zmlc(dir, &package).status().unwrap().success());
+    let to = |tag: &str| format!("{}/m{tag}:1", registry.address);
+    let begin = Instant::now();
+    assert!(zmlc(dir, &["push", "image", &to("")]).status().unwrap().success());
+    let whole = begin.elapsed();
+    let mut unfinished = 0;
+    for i in 1..=POINTS {
+        // A name of its own each time, so that no blob is there already.
+        let name = to(&format!("/{i}"));
+        let mut child = zmlc(dir, &["push", "image", &name]).spawn().unwrap();
+        sleep(whole * i / (POINTS + 1));
+        let _ = child.kill();
+        let _ = child.wait();
+        // What answers to the tag is whole: everything that it names can be fetched, and has its digest.
+        let from = format!("docker://{name}");
+        let on_it = ["package", "m.zml", "--runtime", "/bin/echo", "--base", &from, "--oci", "on it"];
+        let whole = zmlc(dir, &on_it).output().unwrap().status.success();
+        unfinished += u32::from(!whole);
+        assert!(zmlc(dir, &["push", "image", &name]).status().unwrap().success(), "{i} of {POINTS}");
+        assert!(zmlc(dir, &on_it).output().unwrap().status.success(), "{i} of {POINTS}");
+    }
+    assert!(unfinished > 0, "no push was killed before its end");
 }
 
 /// A file system of 3 MiB, unmounted in the end.

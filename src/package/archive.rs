@@ -56,7 +56,7 @@ pub fn archive(plan: &ArchivePlan, out: &Path) -> Result<ArchiveReport, PackageE
     let mut stored = Tree::default();
     let mut sbom = Sbom::default();
     tree.executable("bin/zml-run", Content::file(&plan.runtime)?)?;
-    sbom.runtime("bin/zml-run", &plan.runtime)?;
+    sbom.program("bin/zml-run", &plan.runtime)?;
     tree.directory("lib")?;
     for vendored in &plan.vendor {
         for file in &vendored.files {
@@ -81,21 +81,25 @@ pub fn archive(plan: &ArchivePlan, out: &Path) -> Result<ArchiveReport, PackageE
         let part = if content.bytes() < STORE_FROM { &mut tree } else { &mut stored };
         part.file_alone(&inside, content)?;
     }
-    tree.file(SBOM, Content::Bytes(sbom.document(&model, plan.mtime)))?;
+    tree.file(SBOM, Content::Bytes(model.sbom(sbom, plan.mtime)))?;
+    write(&tree, &stored, plan.mtime, out)
+}
+
+/// Writes `tree` compressed and `stored` as it is behind it.
+pub(crate) fn write(tree: &Tree, stored: &Tree, mtime: u64, out: &Path) -> Result<ArchiveReport, PackageError> {
     let mut files: Vec<String> = tree.paths().chain(stored.paths()).map(String::from).collect();
     files.sort();
     let unpacked = tree.bytes() + stored.bytes();
-
     let (sha256, bytes) = stage::file(out, |file| {
         let mut encoder = Encoder::new(Compression::Zstd, Hashed::new(file)).at("write", out)?;
-        tree.write_entries(plan.mtime, &mut encoder, out)?;
+        tree.write_entries(mtime, &mut encoder, out)?;
         if stored.is_empty() {
             tar::finish(&mut encoder, out)?;
         }
         let mut hashed = encoder.finish().at("write", out)?;
         if !stored.is_empty() {
             let mut frame = Stored::new(hashed).at("write", out)?;
-            stored.write(plan.mtime, &mut frame, out)?;
+            stored.write(mtime, &mut frame, out)?;
             hashed = frame.finish().at("write", out)?;
         }
         hashed.flush().at("write", out)?;

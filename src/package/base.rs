@@ -92,14 +92,18 @@ impl BaseFiles {
         Ok(base)
     }
 
-    /// Libraries by soname with the closure of what they need, less what `below` has already.
+    /// Libraries by soname with the closure of what they need, less what is `below` already.
     pub fn libraries(
         names: &[&str],
         for_whom: &Path,
-        below: &BaseFiles,
+        below: &[&BaseFiles],
         search: &Search,
     ) -> Result<Self, PackageError> {
-        let mut more = BaseFiles { names: below.names.clone(), machine: below.machine, ..Self::default() };
+        let mut more = BaseFiles {
+            names: below.iter().flat_map(|b| b.names.clone()).collect(),
+            machine: below.iter().find_map(|b| b.machine),
+            ..Self::default()
+        };
         more.add_closure(names.iter().map(|n| (*n).to_string()).collect(), for_whom, search)?;
         more.add_owners(search);
         Ok(more)
@@ -133,6 +137,18 @@ impl BaseFiles {
             self.names.push(name);
         }
         Ok(())
+    }
+
+    /// Adds what another executable of the same machine needs.
+    pub(crate) fn join(&mut self, other: BaseFiles) {
+        self.files.extend(other.files);
+        self.names.extend(other.names);
+        self.owners.extend(other.owners);
+    }
+
+    /// Paths in the image and the packages that they come from.
+    pub(crate) fn owned(&self) -> impl Iterator<Item = (&str, &Owner)> {
+        self.owners.iter().map(|(path, owner)| (path.as_str(), owner))
     }
 
     pub(crate) fn owner(&self, inside: &str) -> Option<&Owner> {
@@ -170,7 +186,7 @@ mod tests {
     fn a_missing_library_names_who_needs_it() {
         let exe = std::env::current_exe().unwrap();
         let base = BaseFiles::for_executable(&exe, &Search::host()).unwrap();
-        let e = BaseFiles::libraries(&["libnothere.so.1"], Path::new("x"), &base, &Search::host()).unwrap_err();
+        let e = BaseFiles::libraries(&["libnothere.so.1"], Path::new("x"), &[&base], &Search::host()).unwrap_err();
         assert!(e.to_string().starts_with("`libnothere.so.1`, needed by x, not found; looked in /lib/"), "{e}");
         let empty = tempfile::tempdir().unwrap();
         let e = BaseFiles::for_executable(&exe, &Search { root: empty.path().into() }).unwrap_err();

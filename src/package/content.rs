@@ -4,6 +4,7 @@
 use crate::{
     compress::hex,
     error::{At, PackageError},
+    sbom::Sbom,
 };
 use sha2::{Digest, Sha256};
 use std::{
@@ -45,6 +46,11 @@ impl Model {
     pub(crate) fn open(path: &Path) -> Result<Self, PackageError> {
         let artifact = Artifact::open(path).map_err(|source| PackageError::Artifact { path: path.into(), source })?;
         Ok(Model { file_name: artifact_name(path)?, path: path.into(), artifact })
+    }
+    /// The document about a package of this model.
+    pub(crate) fn sbom(&self, components: Sbom, mtime: u64) -> Vec<u8> {
+        let m = &self.artifact.manifest.model;
+        components.document(&m.name, &m.version, mtime)
     }
     pub(crate) fn has_target(&self, target: &str) -> bool {
         self.artifact.manifest.profiles.iter().any(|p| p.target == target)

@@ -56,6 +56,27 @@ pub(crate) fn owners<'a>(root: &Path, paths: impl Iterator<Item = &'a str>) -> B
     found
 }
 
+/// The records by which [`owners`] finds these files again, and scanners the packages: path and text of each.
+pub(crate) fn records<'a>(owned: impl Iterator<Item = (&'a str, &'a Owner)>) -> Vec<(String, String)> {
+    let mut packages: BTreeMap<(&str, &str), (&Owner, Vec<&str>)> = BTreeMap::new();
+    for (path, owner) in owned {
+        packages.entry((&owner.package, &owner.architecture)).or_insert((owner, vec![])).1.push(path);
+    }
+    let mut status = String::new();
+    let mut records = vec![];
+    for ((package, architecture), (owner, mut paths)) in packages {
+        status.push_str(&format!(
+            "Package: {package}\nStatus: install ok installed\nArchitecture: {architecture}\nVersion: {}\n\n",
+            owner.version
+        ));
+        paths.sort_unstable();
+        let list: String = paths.iter().map(|p| format!("/{p}\n")).collect();
+        records.push((format!("var/lib/dpkg/info/{package}:{architecture}.list"), list));
+    }
+    records.push(("var/lib/dpkg/status".into(), status));
+    records
+}
+
 fn id(root: &Path) -> String {
     let text = fs::read_to_string(root.join("etc/os-release")).unwrap_or_default();
     let id = text.lines().find_map(|l| l.strip_prefix("ID="));
@@ -93,6 +114,15 @@ mod tests {
         let o = &found["usr/lib/t/libx.so.1"];
         assert_eq!((o.package.as_str(), o.version.as_str(), o.architecture.as_str()), ("libx1", "2-3", "amd64"));
         assert_eq!((o.distribution.as_str(), &o.copyright), ("debian", &None));
+        let copy = tempfile::tempdir().unwrap();
+        fs::create_dir_all(copy.path().join("etc")).unwrap();
+        fs::copy(root.path().join("etc/os-release"), copy.path().join("etc/os-release")).unwrap();
+        for (path, text) in records(found.iter().map(|(p, o)| (p.as_str(), o))) {
+            let path = copy.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        assert_eq!(owners(copy.path(), ["usr/lib/t/libx.so.1", "bin/other"].into_iter()), found);
         assert!(owners(&root.path().join("none"), ["a"].into_iter()).is_empty());
     }
 }

@@ -6,6 +6,7 @@
 
 mod archive;
 mod base;
+mod compose;
 mod compress;
 mod content;
 mod dpkg;
@@ -18,17 +19,20 @@ mod registry;
 mod sbom;
 mod stage;
 mod tar;
+mod tool;
 mod untar;
 pub mod vendor;
 mod verify;
 
 pub use archive::{ArchivePlan, ArchiveReport, archive};
 pub use base::{BaseFiles, Search};
+pub use compose::{ImageReport, LayerReport};
 pub use compress::Compression;
 pub use content::{Weights, artifact_name};
 pub use error::{CODES, Fault, PackageError};
-pub use image::{Base, ImagePlan, ImageReport, LayerReport, oci, oci_index};
+pub use image::{Base, ImagePlan, oci, oci_index};
 pub use registry::{Credentials, PushReport, Reference, pull, push};
+pub use tool::{ToolPlan, runtime_name, tool_archive, tool_image};
 pub use verify::{LayoutSummary, check_archive, check_layout};
 
 /// The image spec's name of the architecture that an executable is for: `amd64`, `arm64`.

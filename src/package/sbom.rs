@@ -2,11 +2,11 @@
 //! their path in the package, in the property `zmlc:path`.
 
 use crate::{
+    compose::rfc3339,
     compress::hex,
     content::Model,
     dpkg::Owner,
     error::{At, PackageError},
-    image::rfc3339,
     layout::canonical,
     vendor::VendoredFile,
 };
@@ -35,14 +35,24 @@ impl Sbom {
         component["properties"] = properties.into();
         self.0.push((path.into(), component));
     }
-    pub(crate) fn runtime(&mut self, path: &str, here: &Path) -> Result<(), PackageError> {
+    /// A program of this project.
+    pub(crate) fn program(&mut self, path: &str, here: &Path) -> Result<(), PackageError> {
         let version = env!("CARGO_PKG_VERSION");
         let licence = json!([{ "license": { "id": "Apache-2.0" } }]);
-        self.add(
-            path,
-            here,
-            json!({ "type": "application", "name": "zml-run", "version": version, "licenses": licence }),
-        )
+        let name = name(path);
+        self.add(path, here, json!({ "type": "application", "name": name, "version": version, "licenses": licence }))
+    }
+    /// A part of a program: it has no file of its own.
+    pub(crate) fn part(&mut self, name: &str, version: &str, licence: &str, purl: &str) {
+        let mut component = json!({ "type": "library", "name": name, "version": version });
+        if !purl.is_empty() {
+            component["purl"] = purl.into();
+        }
+        if !licence.is_empty() {
+            component["licenses"] = json!([{ "expression": licence }]);
+        }
+        component["bom-ref"] = format!("part:{name}@{version}").into();
+        self.0.push((format!("part:{name}@{version}"), component));
     }
     pub(crate) fn model(&mut self, path: &str, model: &Model) -> Result<(), PackageError> {
         let m = &model.artifact.manifest.model;
@@ -100,10 +110,9 @@ impl Sbom {
         self.add(path, here, component)
     }
 
-    /// The document's bytes.
-    pub(crate) fn document(mut self, model: &Model, mtime: u64) -> Vec<u8> {
+    /// The bytes of a document about the package of `name`.
+    pub(crate) fn document(mut self, name: &str, version: &str, mtime: u64) -> Vec<u8> {
         self.0.sort_by(|a, b| a.0.cmp(&b.0));
-        let m = &model.artifact.manifest.model;
         canonical(json!({
             "bomFormat": "CycloneDX",
             "specVersion": "1.5",
@@ -114,7 +123,7 @@ impl Sbom {
                     "type": "application", "name": "zmlc", "version": env!("CARGO_PKG_VERSION"),
                 }] },
                 "component": {
-                    "type": "application", "bom-ref": "package", "name": m.name, "version": m.version,
+                    "type": "application", "bom-ref": "package", "name": name, "version": version,
                 },
             },
             "components": self.0.into_iter().map(|(_, c)| c).collect::<Vec<_>>(),
@@ -131,6 +140,9 @@ pub(crate) fn digests(document: &[u8]) -> Result<BTreeMap<String, String>, Strin
         let properties = c["properties"].as_array().map(Vec::as_slice).unwrap_or_default();
         let path = properties.iter().find(|p| p["name"] == PATH).and_then(|p| p["value"].as_str());
         let digest = c["hashes"][0]["content"].as_str();
+        if path.is_none() && digest.is_none() && c["bom-ref"].as_str().is_some_and(|r| r.starts_with("part:")) {
+            continue;
+        }
         let (path, digest) = path.zip(digest).ok_or("a component without path and digest")?;
         found.insert(path.to_string(), digest.to_string());
     }

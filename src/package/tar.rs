@@ -42,7 +42,12 @@ impl Content {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Node {
     Directory,
-    File { content: Content, executable: bool },
+    File {
+        content: Content,
+        executable: bool,
+    },
+    /// A symbolic link and what it names.
+    Link(String),
 }
 
 /// The entries of one archive or layer. Parent folders are added by themselves.
@@ -58,6 +63,14 @@ impl Tree {
     }
     pub(crate) fn executable(&mut self, path: &str, content: Content) -> Result<(), PackageError> {
         self.insert(path, Node::File { content, executable: true })
+    }
+    /// A symbolic link, at most 100 bytes long, to a file in the same folder.
+    pub(crate) fn link(&mut self, path: &str, to: &str) -> Result<(), PackageError> {
+        check_path(to)?;
+        if to.contains('/') || to.len() > 100 {
+            return Err(PackageError::Path { path: to.into(), reason: "a link names a file in its own folder" });
+        }
+        self.insert(path, Node::Link(to.into()))
     }
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -104,10 +117,11 @@ impl Tree {
     pub(crate) fn write_entries(&self, mtime: u64, out: &mut impl Write, named: &Path) -> Result<(), PackageError> {
         for (path, node) in &self.0 {
             let header = match node {
-                Node::Directory => headers(&format!("{path}/"), b'5', 0o755, 0, mtime),
+                Node::Directory => headers(&format!("{path}/"), b'5', 0o755, 0, mtime, ""),
                 Node::File { content, executable } => {
-                    headers(path, b'0', if *executable { 0o755 } else { 0o644 }, content.bytes(), mtime)
+                    headers(path, b'0', if *executable { 0o755 } else { 0o644 }, content.bytes(), mtime, "")
                 }
+                Node::Link(to) => headers(path, b'2', 0o777, 0, mtime, to),
             };
             out.write_all(&header).at("write", named)?;
             if let Node::File { content, .. } = node {
@@ -160,8 +174,8 @@ fn copy(content: &Content, out: &mut impl Write, named: &Path) -> Result<(), Pac
     if found == bytes { Ok(()) } else { Err(PackageError::Changed { path: path.clone(), expected: bytes, found }) }
 }
 
-/// The header of one entry, behind a pax header where ustar does not suffice.
-fn headers(name: &str, kind: u8, mode: u32, size: u64, mtime: u64) -> Vec<u8> {
+/// The header of one entry, behind a pax header where ustar does not suffice. `link`: what a link names.
+fn headers(name: &str, kind: u8, mode: u32, size: u64, mtime: u64, link: &str) -> Vec<u8> {
     let mut records = String::new();
     let split = split_name(name);
     if split.is_none() {
@@ -172,13 +186,13 @@ fn headers(name: &str, kind: u8, mode: u32, size: u64, mtime: u64) -> Vec<u8> {
     }
     let mut out = Vec::new();
     if !records.is_empty() {
-        out.extend(ustar(("", "pax"), b'x', 0o644, records.len() as u64, mtime));
+        out.extend(ustar(("", "pax"), b'x', 0o644, records.len() as u64, mtime, ""));
         out.extend(records.as_bytes());
         out.resize(out.len().next_multiple_of(BLOCK), 0);
     }
     // Readers take what the pax header says; the fields below need only be well-formed then.
     let split = split.unwrap_or_else(|| ("", &name[..name.floor_char_boundary(100)]));
-    out.extend(ustar(split, kind, mode, if size > USTAR_SIZE { 0 } else { size }, mtime));
+    out.extend(ustar(split, kind, mode, if size > USTAR_SIZE { 0 } else { size }, mtime, link));
     out
 }
 
@@ -202,7 +216,7 @@ fn split_name(name: &str) -> Option<(&str, &str)> {
         .find(|(prefix, rest)| prefix.len() <= 155 && rest.len() <= 100 && !rest.is_empty())
 }
 
-fn ustar((prefix, name): (&str, &str), kind: u8, mode: u32, size: u64, mtime: u64) -> [u8; BLOCK] {
+fn ustar((prefix, name): (&str, &str), kind: u8, mode: u32, size: u64, mtime: u64, link: &str) -> [u8; BLOCK] {
     let mut h = [0; BLOCK];
     let mut put = |at: usize, bytes: &[u8]| h[at..at + bytes.len()].copy_from_slice(bytes);
     put(0, name.as_bytes());
@@ -213,6 +227,7 @@ fn ustar((prefix, name): (&str, &str), kind: u8, mode: u32, size: u64, mtime: u6
     put(136, format!("{:011o}", mtime.min(USTAR_SIZE)).as_bytes());
     put(148, b"        ");
     put(156, &[kind]);
+    put(157, link.as_bytes());
     put(257, b"ustar\x0000");
     put(329, b"0000000");
     put(337, b"0000000");
@@ -241,6 +256,8 @@ mod tests {
         tree.file(&long, Content::Bytes(b"long".to_vec())).unwrap();
         tree.file(&middle, Content::Bytes(b"middle".to_vec())).unwrap();
         tree.directory("empty").unwrap();
+        tree.link("bin/go", "run").unwrap();
+        assert_eq!(tree.link("bin/out", "../out").unwrap_err().code(), "E1207");
         let bytes = written(&tree);
         assert_eq!(bytes.len() % BLOCK, 0);
         let mut archive = tar::Archive::new(&bytes[..]);
@@ -250,6 +267,8 @@ mod tests {
             let h = e.header();
             assert_eq!((h.uid().unwrap(), h.gid().unwrap(), h.mtime().unwrap()), (0, 0, 7));
             let (kind, mode) = (h.entry_type(), h.mode().unwrap());
+            let link = e.link_name().unwrap().map(|l| l.display().to_string());
+            assert_eq!(link, (kind == tar::EntryType::Symlink).then(|| "run".into()));
             let path = e.path().unwrap().display().to_string();
             let mut body = Vec::new();
             e.read_to_end(&mut body).unwrap();
@@ -258,6 +277,7 @@ mod tests {
         assert_eq!(seen["bin/run"], (tar::EntryType::Regular, 0o755, vec![1; 513]));
         assert_eq!(seen[&long], (tar::EntryType::Regular, 0o644, b"long".to_vec()));
         assert_eq!(seen[&middle].2, b"middle");
+        assert_eq!(seen["bin/go"], (tar::EntryType::Symlink, 0o777, vec![]));
         assert_eq!((seen["empty"].0, seen["bin"].0), (tar::EntryType::Directory, tar::EntryType::Directory));
     }
 
@@ -290,10 +310,10 @@ mod tests {
 
     #[test]
     fn eight_gibibytes_get_a_pax_size() {
-        let h = headers("big", b'0', 0o644, 1 << 33, 0);
+        let h = headers("big", b'0', 0o644, 1 << 33, 0, "");
         assert_eq!(h.len(), 3 * BLOCK);
         assert!(h[BLOCK..].starts_with(b"19 size=8589934592\n"));
-        assert_eq!(headers("small", b'0', 0o644, (1 << 33) - 1, 0).len(), BLOCK);
+        assert_eq!(headers("small", b'0', 0o644, (1 << 33) - 1, 0, "").len(), BLOCK);
     }
 
     #[test]

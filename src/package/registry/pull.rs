@@ -4,13 +4,7 @@ use super::{
     Credentials, Reference,
     client::{Attempt, Client, document, message},
 };
-use crate::{
-    PackageError,
-    compress::hex,
-    image::index,
-    layout::{LayoutReader, LayoutWriter},
-    stage::{self, Folder},
-};
+use crate::{PackageError, compose, compress::hex, layout::LayoutWriter};
 use oci_spec::image::{Descriptor, ImageIndex, ImageManifest, MediaType, Sha256Digest};
 use sha2::{Digest, Sha256};
 use std::{
@@ -32,23 +26,30 @@ pub fn pull(
     dir: &Path,
 ) -> Result<String, PackageError> {
     let mut client = Client::new(from, credentials)?;
-    let folder = Folder::beside(dir)?;
-    let layout = LayoutWriter::create(folder.path())?;
+    compose::layout(dir, |layout| fetch(from, architecture, &mut client, layout))
+}
+
+/// Index and manifest digest of what was fetched.
+fn fetch(
+    from: &Reference,
+    architecture: &str,
+    client: &mut Client,
+    layout: &LayoutWriter,
+) -> Result<(ImageIndex, String), PackageError> {
     let mut version = from.version.clone();
     // An index, then a manifest.
     for _ in 0..2 {
-        let (kind, bytes) = manifest(&mut client, &version)?;
+        let (kind, bytes) = manifest(client, &version)?;
         let bad = |e: serde_json::Error| client.error("read a manifest of", &e);
         if kind == MediaType::ImageManifest {
             let digest = layout.raw(&bytes)?;
             let parsed: ImageManifest = serde_json::from_slice(&bytes).map_err(bad)?;
             for d in parsed.layers().iter().chain([parsed.config()]) {
-                blob(&mut client, &layout, d)?;
+                blob(client, layout, d)?;
             }
             let name = Sha256Digest::from_str(&digest).expect("SHA-256 in hex");
-            layout.index(&index(vec![Descriptor::new(kind, bytes.len() as u64, name)]))?;
-            folder.publish(|old| stage::is_empty(old) || LayoutReader::open(old).is_ok())?;
-            return Ok(format!("sha256:{digest}"));
+            let index = compose::index(vec![Descriptor::new(kind, bytes.len() as u64, name)]);
+            return Ok((index, format!("sha256:{digest}")));
         }
         let list: ImageIndex = serde_json::from_slice(&bytes).map_err(bad)?;
         let fits = |d: &&Descriptor| {

@@ -178,7 +178,7 @@ impl Push<'_> {
             serde_json::from_slice::<ImageIndex>(&text).map_err(|e| self.client.error("read the referrers at", &e))?
         } else {
             self.expect(&mut answer, "ask", &[404])?;
-            crate::image::index(vec![])
+            crate::compose::index(vec![])
         };
         if index.manifests().iter().any(|m| m.digest() == d.digest()) {
             return Ok(());

@@ -63,6 +63,7 @@ pub fn plan(artifact: &Path) -> ImagePlan {
         weights: Weights::Include { folders: vec![] },
         vendor: vec![],
         base: Base::Files(Search::host()),
+        software_vulkan: false,
         compression: Compression::Zstd,
         reference: Some("latest".into()),
         labels: [("who".to_string(), "test".to_string())].into(),

@@ -9,7 +9,9 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
 };
-use zmlc_package::{ArchivePlan, Base, Compression, Weights, archive, check_archive, check_layout, oci, oci_index};
+use zmlc_package::{
+    ArchivePlan, Base, Compression, ImagePlan, Search, Weights, archive, check_archive, check_layout, oci, oci_index,
+};
 
 fn archive_plan(artifact: PathBuf) -> ArchivePlan {
     ArchivePlan {
@@ -215,6 +217,64 @@ fn one_index_over_platforms_and_no_platform_twice() {
     check_layout(&out).unwrap();
     assert_eq!(oci_index(&[plan(&path), plan(&path)], &out).unwrap_err().code(), "E1208");
     assert_eq!(oci_index(&[], &out).unwrap_err().code(), "E1214");
+}
+
+/// A runtime and a root file system for aarch64, as far as anyone looks who does not run them: this machine's, with
+/// another machine's number in each ELF header.
+fn arm64(dir: &Path) -> (PathBuf, PathBuf) {
+    let root = dir.join("root");
+    let patched = |from: &Path, to: PathBuf| {
+        let mut bytes = fs::read(from).unwrap();
+        bytes[18..20].copy_from_slice(&183u16.to_le_bytes());
+        fs::create_dir_all(to.parent().unwrap()).unwrap();
+        fs::write(&to, bytes).unwrap();
+        to
+    };
+    let here = zmlc_package::BaseFiles::for_executable(Path::new(RUNTIME), &Search::host()).unwrap();
+    for (inside, path) in here.files().filter(|(inside, _)| inside.contains(".so")) {
+        patched(path, root.join(inside.replace("x86_64-linux-gnu", "aarch64-linux-gnu")));
+    }
+    (patched(Path::new(RUNTIME), dir.join("zml-run-arm64")), root)
+}
+
+#[test]
+fn an_index_over_amd64_and_arm64() {
+    if zmlc_package::architecture(Path::new(RUNTIME)).unwrap() != "amd64" {
+        eprintln!("skipped: this machine is no amd64");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let first = plan(&artifact(dir.path(), &["cuda"]));
+    let (runtime, root) = arm64(dir.path());
+    let second = ImagePlan { runtime, base: Base::Files(Search { root }), ..first.clone() };
+    let out = dir.path().join("image");
+    let reports = oci_index(&[first, second], &out).unwrap();
+    assert_eq!(reports.iter().map(|r| r.platform.as_str()).collect::<Vec<_>>(), ["linux/amd64", "linux/arm64"]);
+    // The model is one layer in both; what runs it is another.
+    let layer = |i: usize, title: &str| reports[i].layers.iter().find(|l| l.title == title).unwrap().digest.clone();
+    assert_eq!(layer(0, "model"), layer(1, "model"));
+    assert!(layer(0, "runtime") != layer(1, "runtime") && layer(0, "base") != layer(1, "base"));
+    let top = json(out.join("index.json"));
+    assert_eq!(top["manifests"].as_array().unwrap().len(), 3, "the index, and an SBOM for each image");
+    assert_eq!(top["manifests"][0]["annotations"]["org.opencontainers.image.ref.name"], "latest");
+    let index = json(blob(&out, top["manifests"][0]["digest"].as_str().unwrap()));
+    for (i, architecture) in ["amd64", "arm64"].into_iter().enumerate() {
+        let d = &index["manifests"][i];
+        assert_eq!(d["platform"], serde_json::json!({"architecture": architecture, "os": "linux"}));
+        assert_eq!(d["digest"], reports[i].digest.as_str());
+        let manifest = json(blob(&out, d["digest"].as_str().unwrap()));
+        let config = json(blob(&out, manifest["config"]["digest"].as_str().unwrap()));
+        assert_eq!((&config["architecture"], &config["os"]), (&architecture.into(), &"linux".into()));
+    }
+    assert_eq!(check_layout(&out).unwrap().images.len(), 2);
+    if have("skopeo") {
+        for architecture in ["amd64", "arm64"] {
+            let from = format!("oci:{}:latest", out.display());
+            let args = ["inspect", "--override-arch", architecture, "--format", "{{.Architecture}}", &from];
+            let said = Command::new("skopeo").args(args).output().unwrap();
+            assert_eq!(String::from_utf8_lossy(&said.stdout).trim(), architecture, "{said:?}");
+        }
+    }
 }
 
 #[test]
