@@ -8,7 +8,8 @@
 //!
 //! The counter becomes constants marked `zml.position`, which fuse keeps as arguments: equal turns are equal kernels. A
 //! loop stays where its turns depend on more than a counter with constant start, step and end, or where the straight line
-//! would be too long. Nothing in a turn is changed.
+//! would be too long; very soon so if loops are left in its turns, between which the host decides either way. Nothing in a
+//! turn is changed.
 
 use crate::{
     fuse::entries,
@@ -20,8 +21,10 @@ use std::collections::HashMap;
 
 /// Turns that are written out at most.
 const MOST_TURNS: i64 = 256;
-/// Ops that all turns may come to.
+/// Ops that all turns may come to, those of inner regions counted in.
 const MOST_OPS: i64 = 1 << 14;
+/// The same, of turns that hold loops.
+const MOST_OPS_AROUND_LOOPS: i64 = 256;
 
 pub struct Unroll;
 
@@ -91,9 +94,12 @@ impl<'c> Counted<'c> {
             1 => x != end,
             _ => false,
         };
-        let most = (MOST_OPS / ops(after).len().max(1) as i64).min(MOST_TURNS);
+        let (size, loops) = extent(after);
+        let most = if loops { MOST_OPS_AROUND_LOOPS } else { MOST_OPS } / size.max(1);
         while goes_on(x) {
-            if values.len() as i64 >= most || !(-bound..bound).contains(&(i128::from(x) + i128::from(step))) {
+            if values.len() as i64 >= most.min(MOST_TURNS)
+                || !(-bound..bound).contains(&(i128::from(x) + i128::from(step)))
+            {
                 return None;
             }
             values.push(x);
@@ -133,6 +139,17 @@ impl<'c> Counted<'c> {
         }
         erase(self.op);
     }
+}
+
+/// Ops of a block and of control flow in it, and whether there is a loop among them.
+fn extent(b: Blk) -> (i64, bool) {
+    ops(b).into_iter().fold((0, false), |(size, loops), op| {
+        let inner = if name(op).starts_with("scf.") { blocks(op) } else { vec![] };
+        inner
+            .into_iter()
+            .map(extent)
+            .fold((size + 1, loops || name(op) == "scf.while"), |all, inner| (all.0 + inner.0, all.1 || inner.1))
+    })
 }
 
 /// Of a predicate by one comparison with a constant: the comparison (signed), the carried value and the constant.

@@ -116,6 +116,7 @@ families! {
     sort_long;
     scatter;
     scatter_rows;
+    scatter_outside;
     select_and_scatter;
     batch_norm;
     random;

@@ -134,9 +134,13 @@ pub(crate) fn encode(d: DType, x: f64) -> u64 {
     sign | field
 }
 
+/// The least power of two stands in for zero; of negative numbers, which there are none of, comes NaN.
 fn encode_exponent_only(x: f64) -> u64 {
     if x.is_nan() || x < 0.0 || x.is_infinite() {
         return 0xff;
+    }
+    if x == 0.0 {
+        return 0;
     }
     let bits = x.to_bits();
     let (e, m) = ((bits >> 52) as i32 - 1023, bits & ((1 << 52) - 1));
@@ -199,5 +203,11 @@ mod tests {
         // Ties go to the even exponent field.
         assert_eq!(encode(DType::F8E8M0FNU, 3.0), 128);
         assert_eq!(encode(DType::F8E8M0FNU, 6.0), 130);
+        let least = power_of_two(-127);
+        for (x, want) in
+            [(0.0, 0), (-0.0, 0), (5e-324, 0), (least, 0), (1.5 * least, 0), (1.6 * least, 1), (-least, 255)]
+        {
+            assert_eq!(encode(DType::F8E8M0FNU, x), want, "{x}");
+        }
     }
 }

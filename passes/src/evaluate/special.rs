@@ -90,17 +90,11 @@ impl<'c> Evaluator<'c, '_> {
                 let u = index_dims.iter().position(|x| x == i).map(|p| scatter[p]);
                 to[*d] = u.map_or(0, |u| at[u]).into();
             }
-            // The whole window has to be inside.
-            let inside = |to: &[i128]| to.iter().zip(&extents).all(|(i, e)| *i >= 0 && *i < i128::from(*e));
-            let mut corner = to.clone();
             for (d, u) in kept.iter().zip(&window) {
-                corner[*d] += i128::from(updates[0].shape[*u] - 1);
                 to[*d] += i128::from(at[*u]);
             }
-            let start: Vec<i128> = (0..to.len())
-                .map(|d| to[d] - kept.iter().position(|k| *k == d).map_or(0, |w| i128::from(at[window[w]])))
-                .collect();
-            if !inside(&start) || !inside(&corner) || fault.is_some() {
+            let inside = to.iter().zip(&extents).all(|(i, e)| (0..i128::from(*e)).contains(i));
+            if !inside || fault.is_some() {
                 return;
             }
             let p: i64 = to.iter().zip(&strides).map(|(i, s)| *i as i64 * s).sum();

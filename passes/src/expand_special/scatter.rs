@@ -1,14 +1,11 @@
 //! Scatter, as what each element of the input reads. Few updates: every element looks at all of them ([`fold`]). Many: they
 //! are sorted by the row that they go to, and an element looks at its row's alone ([`by_rows`]). Either way an element takes
-//! its updates in their order, so every run gives the same. A window that is not wholly inside is skipped.
+//! its updates in their order, so every run gives the same. Of a window that is partly outside, the elements inside count.
 
 mod by_rows;
 mod fold;
 
-use crate::{
-    ir::*,
-    legalize::{clamp_index, index_component},
-};
+use crate::{ir::*, legalize::index_component};
 
 pub fn expand<'c>(b: &B<'c>, op: O<'c>) {
     let s = Scatter::of(b, op);
@@ -84,12 +81,18 @@ impl<'c> Scatter<'c> {
     fn window_extent(&self, d: usize) -> i64 {
         self.window_dim(d).map_or(1, |u| self.update_extents[u])
     }
-    /// Where the window that has index `x` starts along dimension `d`, and whether it is inside.
-    fn start(&self, b: &B<'c>, d: usize, x: V<'c>) -> (V<'c>, V<'c>) {
-        let clamped = clamp_index(b, x, self.unsigned, self.extents[d] - self.window_extent(d));
-        // Unchanged by clamping: the window is inside.
-        let cast = if self.unsigned { "arith.index_castui" } else { "arith.index_cast" };
-        let back = b.op1(cast, &[clamped], x.r#type(), &[]);
-        (clamped, b.cmpi("eq", back, x))
+    /// Where the window that has index `x` starts along dimension `d`: at that place, or at one as far outside as need be
+    /// that nothing of it is inside. Clamped in the index's own type, so that no value is taken for another.
+    fn start(&self, b: &B<'c>, d: usize, x: V<'c>) -> V<'c> {
+        let t = x.r#type();
+        let (least, most) = (-self.window_extent(d), self.extents[d]);
+        // A bound that the type does not hold is never passed.
+        let room = bits(t) - u32::from(!self.unsigned);
+        let holds = |bound: i64| room >= 63 || bound < 1 << room;
+        let x = if !self.unsigned && holds(-least) { b.same("arith.maxsi", &[x, b.cint(t, least)]) } else { x };
+        let (min, cast) =
+            if self.unsigned { ("arith.minui", "arith.index_castui") } else { ("arith.minsi", "arith.index_cast") };
+        let x = if holds(most) { b.same(min, &[x, b.cint(t, most)]) } else { x };
+        b.op1(cast, &[x], b.index(), &[])
     }
 }

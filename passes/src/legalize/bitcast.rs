@@ -1,5 +1,5 @@
 //! bitcast_convert: between element types of one width an elementwise op; to a narrower one the bits spread over a new last
-//! dimension, lowest first; to a wider one the last dimension is put together.
+//! dimension, lowest first; to a wider one the last dimension is put together. Complex numbers go to complex numbers alone.
 
 use super::{
     elementwise,
@@ -9,7 +9,8 @@ use super::{
     shape::slice_static,
     value::{Val, element},
 };
-use crate::ir::V;
+use crate::ir::{B, V};
+use zmlc_import::tree::DType;
 
 pub(super) fn lower<'c>(cx: &Cx<'_, '_, 'c>) -> Result<Val<'c>, Refusal> {
     let b = &cx.b;
@@ -17,10 +18,13 @@ pub(super) fn lower<'c>(cx: &Cx<'_, '_, 'c>) -> Result<Val<'c>, Refusal> {
     if from == to {
         return Ok(cx.arg(0));
     }
-    if from.is_complex() || to.is_complex() {
-        return Err(Refusal::dtype(format!("the bits of {from} as {to}")));
+    let out = cx.out_shape();
+    match (cx.arg(0), from.bits() > to.bits()) {
+        (Val::Complex(re, im), true) => return Ok(halves(b, &out, to, re, im)),
+        (Val::Complex(re, im), false) => return Ok(whole(b, &cx.shape(0), to, re, im)),
+        _ => {}
     }
-    let (x, out) = (cx.arg(0).one(), cx.out_shape());
+    let x = cx.arg(0).one();
     let t = element(b, to);
     let (n, m) = (from.bits(), to.bits());
     if n == m {
@@ -65,4 +69,34 @@ pub(super) fn lower<'c>(cx: &Cx<'_, '_, 'c>) -> Result<Val<'c>, Refusal> {
         }
         of_bits(b, to, raw)
     })))
+}
+
+/// A complex<f64> as two complex<f32>, of the bits of its real and of its imaginary part: low halves are real parts.
+fn halves<'c>(b: &B<'c>, out: &[i64], to: DType, re: V<'c>, im: V<'c>) -> Val<'c> {
+    let outer: Vec<usize> = (0..out.len() - 1).collect();
+    let part = |by: i64| {
+        b.map(out, element(b, to), &[(re, &outer), (im, &outer)], |b, a| {
+            let first = b.cmpi("eq", b.loop_index(outer.len() as i64), b.cidx(0));
+            let raw = bits_of(b, DType::F64, b.select(first, a[0], a[1]));
+            of_bits(b, DType::F32, b.same("arith.shrui", &[raw, b.cint(b.i(64), by)]))
+        })
+    };
+    Val::Complex(part(0), part(32))
+}
+/// The way back: `inner` ends in the two.
+fn whole<'c>(b: &B<'c>, inner: &[i64], to: DType, re: V<'c>, im: V<'c>) -> Val<'c> {
+    let out = &inner[..inner.len() - 1];
+    let part = |k: i64| {
+        b.map(out, element(b, to), &[], |b, _| {
+            let mut at: Vec<V> = (0..out.len()).map(|d| b.loop_index(d as i64)).collect();
+            at.push(b.cidx(k));
+            let [low, high] = [re, im].map(|v| {
+                let raw = bits_of(b, DType::F32, b.extract(v, &at));
+                b.op1("arith.extui", &[raw], b.i(64), &[])
+            });
+            let high = b.same("arith.shli", &[high, b.cint(b.i(64), 32)]);
+            of_bits(b, DType::F64, b.same("arith.ori", &[high, low]))
+        })
+    };
+    Val::Complex(part(0), part(1))
 }

@@ -6,7 +6,7 @@ use crate::ir::{B, V, ValueLike, bits, elem, shape};
 use zmlc_import::tree::{DType, GatherDims};
 
 /// A start as an index in [0, limit].
-pub(crate) fn clamp_index<'c>(b: &B<'c>, start: V<'c>, unsigned: bool, limit: i64) -> V<'c> {
+fn clamp_index<'c>(b: &B<'c>, start: V<'c>, unsigned: bool, limit: i64) -> V<'c> {
     let t = start.r#type();
     let n = bits(t);
     if limit == 0 {

@@ -25,7 +25,7 @@ mod value;
 mod window;
 
 pub use error::LegalizeError;
-pub(crate) use index::{clamp_index, index_component};
+pub(crate) use index::index_component;
 pub(crate) use pad::grow;
 pub(crate) use shape::slice_static;
 

@@ -3,6 +3,7 @@
 
 use super::{contract::accumulator, elementwise, error::Refusal, lower::Cx, scalar, shape::fill, value::Val};
 use crate::ir::{V, results};
+use std::cell::RefCell;
 use zmlc_import::tree::{BinaryOp, DType, OpKind};
 
 /// The op that a region of one op applies to its two arguments.
@@ -35,6 +36,9 @@ pub(super) fn reduce<'c>(cx: &mut Cx<'_, '_, 'c>, dims: &[u64]) -> Result<Vec<Va
     if dims.iter().any(|d| shape[*d as usize] == 0) {
         return Ok(inits);
     }
+    if dims.is_empty() {
+        return over_nothing(cx, &types);
+    }
     if let (1, Some(kind)) = (n, combiner(&cx.op.regions[0]))
         && widens(&cx.op.regions[0], types[0])
     {
@@ -59,6 +63,17 @@ pub(super) fn reduce<'c>(cx: &mut Cx<'_, '_, 'c>, dims: &[u64]) -> Result<Vec<Va
         flat(&cx.scalar_region(b, 0, &args))
     });
     Ok(unflatten(&inits, &results(op)))
+}
+/// Each element combined with the initial values.
+fn over_nothing<'c>(cx: &mut Cx<'_, '_, 'c>, types: &[DType]) -> Result<Vec<Val<'c>>, Refusal> {
+    let (b, shape) = (cx.b, cx.out_shape());
+    let (inputs, inits): (Vec<Val>, Vec<Val>) = (0..types.len()).map(|i| (cx.arg(i), cx.arg(types.len() + i))).unzip();
+    let args = [inits, inputs].concat();
+    let cx = RefCell::new(cx);
+    let result = |i: usize| {
+        elementwise::map(&b, &shape, types[i], &args, |b, a| Ok(cx.borrow_mut().scalar_region(b, 0, a).swap_remove(i)))
+    };
+    (0..types.len()).map(result).collect()
 }
 /// Splits values as the parts of `like` are.
 pub(super) fn unflatten<'c>(like: &[Val<'c>], mut flat: &[V<'c>]) -> Vec<Val<'c>> {

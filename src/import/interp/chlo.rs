@@ -1,11 +1,6 @@
 //! chlo's ops, computed by formula in f64.
 
-use super::{
-    R, Tensor, elementwise, shape,
-    special::{self, complex as c},
-    tensor::Numbers,
-    unsupported,
-};
+use super::{R, Tensor, complex as c, elementwise, shape, special, tensor::Numbers, unsupported};
 use crate::tree::{Attr, CompareType, DType, Direction, Op, TensorType};
 
 pub(super) fn op(name: &str, op: &Op, x: &[&Tensor], types: &[&TensorType]) -> R<Vec<Tensor>> {
@@ -55,6 +50,7 @@ pub(super) fn op(name: &str, op: &Op, x: &[&Tensor], types: &[&TensorType]) -> R
                 "lgamma" => special::lgamma,
                 "sinh" => f64::sinh,
                 "square" => |x| x * x,
+                "tan" => f64::tan,
                 "is_inf" | "is_pos_inf" | "is_neg_inf" => {
                     let v = v.into_iter().map(|x| {
                         i128::from(x.is_infinite() && (name == "is_inf" || (x > 0.0) == (name == "is_pos_inf")))
@@ -67,15 +63,16 @@ pub(super) fn op(name: &str, op: &Op, x: &[&Tensor], types: &[&TensorType]) -> R
         }
         Numbers::Complex(v) => {
             let f: fn(c::C) -> c::C = match name {
-                "square" => |x| c::mul(x, x),
-                "sinh" => |x| (x.0.sinh() * x.1.cos(), x.0.cosh() * x.1.sin()),
-                "cosh" => |x| (x.0.cosh() * x.1.cos(), x.0.sinh() * x.1.sin()),
-                "acos" => special::inverse::acos,
-                "acosh" => special::inverse::acosh,
-                "asin" => special::inverse::asin,
-                "asinh" => special::inverse::asinh,
-                "atan" => special::inverse::atan,
-                "atanh" => special::inverse::atanh,
+                "acos" => c::acos,
+                "acosh" => c::acosh,
+                "asin" => c::asin,
+                "asinh" => c::asinh,
+                "atan" => c::atan,
+                "atanh" => c::atanh,
+                "cosh" => c::cosh,
+                "sinh" => c::sinh,
+                "square" => c::square,
+                "tan" => c::tan,
                 _ => return unsupported(format!("`chlo.{name}` of complex numbers")),
             };
             Numbers::Complex(v.into_iter().map(f).collect())

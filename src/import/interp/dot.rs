@@ -57,7 +57,7 @@ impl Sum {
                         let mut s = (0.0, 0.0);
                         pairs(
                             &mut |i, j| {
-                                let p = super::special::complex::mul(a[i], b[j]);
+                                let p = super::complex::mul(a[i], b[j]);
                                 s = (s.0 + p.0, s.1 + p.1);
                             },
                             r,

@@ -1,12 +1,7 @@
 //! Unary, binary, compare, select and clamp. An operand of rank 0 stands for every element, so that the scalar regions of
 //! reductions can run on whole tensors.
 
-use super::{
-    R, Tensor,
-    special::{self, complex as c},
-    tensor::Numbers,
-    unsupported,
-};
+use super::{R, Tensor, complex as c, special, tensor::Numbers, unsupported};
 use crate::{
     float,
     tree::{BinaryOp, CompareType, DType, Direction, UnaryOp},

@@ -2,7 +2,7 @@
 
 use super::{
     Tensor,
-    special::complex::{self, C},
+    complex::{self, C},
     tensor::{Numbers, strides},
 };
 use crate::tree::DType;

@@ -5,6 +5,7 @@
 
 mod check;
 mod chlo;
+mod complex;
 mod control;
 mod convert;
 mod dot;

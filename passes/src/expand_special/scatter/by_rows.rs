@@ -114,9 +114,9 @@ impl<'a, 'c> Parts<'a, 'c> {
                 }
             }
             for (k, d) in s.to_operand.iter().enumerate() {
-                let (start, inside) = s.start(b, *d, b.extract(s.components[k], &at_position));
-                hit = b.same("arith.andi", &[hit, inside]);
+                let start = s.start(b, *d, b.extract(s.components[k], &at_position));
                 at[*d] = s.window_dim(*d).map_or(start, |u| b.addi(start, place[u]));
+                hit = b.same("arith.andi", &[hit, b.cmpi("ult", at[*d], b.cidx(s.extents[*d]))]);
             }
             let row = self.row(b, |d| at[d]);
             b.op1("arith.index_cast", &[b.select(hit, row, b.cidx(self.row_count()))], t, &[])

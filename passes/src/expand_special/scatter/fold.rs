@@ -35,11 +35,7 @@ pub fn expand<'c>(b: &B<'c>, s: &Scatter<'c>) -> Vec<V<'c>> {
         }
         for d in (0..rank).filter(|d| !s.input_batching.contains(d)) {
             let start = match s.to_operand.iter().position(|x| *x == d) {
-                Some(k) => {
-                    let (start, inside) = s.start(b, d, a[k]);
-                    hit = b.same("arith.andi", &[hit, inside]);
-                    start
-                }
+                Some(k) => s.start(b, d, a[k]),
                 None => b.cidx(0),
             };
             let offset = b.same("arith.subi", &[b.loop_index(d as i64), start]);

@@ -102,15 +102,46 @@ impl<'c> Real<'_, 'c> {
         let inverse_cosh = self.div(self.c(1.0), self.math("cosh", x.0));
         let squared = self.mul(inverse_cosh, inverse_cosh);
         let d = self.add(self.mul(c, c), self.mul(self.mul(t, t), self.mul(s, s)));
-        (self.div(t, d), self.div(self.mul(self.mul(s, c), squared), d))
+        let turn = self.mul(s, c);
+        let (re, im) = (self.div(t, d), self.div(self.mul(turn, squared), d));
+        let infinite = self.is_inf(x.0);
+        let sign = self.select(self.is_nan(turn), x.1, turn);
+        let im = self.select(infinite, self.copysign(self.c(0.0), sign), im);
+        (self.select(self.or(infinite, self.eq(x.0, 0.0)), t, re), self.select(self.eq(x.1, 0.0), x.1, im))
+    }
+    /// The functions `of` of the real part, sinh and cosh in either order, times cosine and sine of the imaginary one.
+    fn hyperbolic(&self, x: C<'c>, of: [&str; 2]) -> C<'c> {
+        // From here on both are half of e^|x|, which overflows before the product does.
+        let far = if self.double() { 700.0 } else { 80.0 };
+        let size = self.abs(x.0);
+        let large = self.gt(size, far);
+        let e = self.math("exp", self.plus(size, -far));
+        let half = self.c(f64::exp(far) * 0.5);
+        let product = |of: &str, angle: &str| {
+            let f = self.math(angle, x.1);
+            let grown = self.mul(self.mul(e, f), if of == "sinh" { self.copysign(half, x.0) } else { half });
+            self.select(large, grown, self.mul(self.math(of, x.0), f))
+        };
+        (product(of[0], "cos"), product(of[1], "sin"))
+    }
+    /// `value` where the product of a zero and what is not finite made NaN of `x`.
+    fn kept(&self, x: V<'c>, zero: V<'c>, value: V<'c>) -> V<'c> {
+        self.select(self.and(zero, self.is_nan(x)), value, x)
+    }
+    /// Whether an infinite real part stands beside an angle that is none.
+    fn without_angle(&self, x: C<'c>) -> V<'c> {
+        self.and(self.is_inf(x.0), self.is_nan(self.sub(x.1, x.1)))
     }
     pub fn complex_sinh(&self, x: C<'c>) -> C<'c> {
-        let re = self.mul(self.math("sinh", x.0), self.math("cos", x.1));
-        (re, self.mul(self.math("cosh", x.0), self.math("sin", x.1)))
+        let (re, im) = self.hyperbolic(x, ["sinh", "cosh"]);
+        let re = self.kept(re, self.or(self.without_angle(x), self.eq(x.0, 0.0)), x.0);
+        (re, self.kept(im, self.eq(x.1, 0.0), x.1))
     }
     pub fn complex_cosh(&self, x: C<'c>) -> C<'c> {
-        let re = self.mul(self.math("cosh", x.0), self.math("cos", x.1));
-        (re, self.mul(self.math("sinh", x.0), self.math("sin", x.1)))
+        let (re, im) = self.hyperbolic(x, ["cosh", "sinh"]);
+        let re = self.kept(re, self.without_angle(x), self.c(f64::INFINITY));
+        let zero = self.or(self.eq(x.0, 0.0), self.eq(x.1, 0.0));
+        (re, self.kept(im, zero, self.mul(self.copysign(self.c(0.0), x.0), self.copysign(self.c(1.0), x.1))))
     }
     fn one(&self) -> C<'c> {
         (self.c(1.0), self.c(0.0))
@@ -162,13 +193,10 @@ pub(super) fn unary<'c>(b: &B<'c>, op: UnaryOp, d: DType, x: &Val<'c>) -> Result
         UnaryOp::Rsqrt => m.complex_div(m.one(), m.complex_sqrt(z)),
         UnaryOp::Cbrt => m.complex_power(z, (m.c(1.0 / 3.0), m.c(0.0))),
         UnaryOp::Sine => {
-            let re_ = m.mul(m.math("sin", re), m.math("cosh", im));
-            (re_, m.mul(m.math("cos", re), m.math("sinh", im)))
+            let w = m.complex_sinh((m.neg(im), re));
+            (w.1, m.neg(w.0))
         }
-        UnaryOp::Cosine => {
-            let re_ = m.mul(m.math("cos", re), m.math("cosh", im));
-            (re_, m.neg(m.mul(m.math("sin", re), m.math("sinh", im))))
-        }
+        UnaryOp::Cosine => m.complex_cosh((m.neg(im), re)),
         UnaryOp::Tanh => m.complex_tanh(z),
         UnaryOp::Tan => {
             let t = m.complex_tanh((m.neg(im), re));

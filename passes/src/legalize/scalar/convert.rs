@@ -27,10 +27,15 @@ pub(crate) fn convert<'c>(b: &B<'c>, from: DType, to: DType, x: &Val<'c>) -> Res
 fn real<'c>(b: &B<'c>, from: DType, to: DType, x: V<'c>) -> V<'c> {
     match (from.is_float(), to.is_float()) {
         _ if from == to => x,
+        (true, true) if from == DType::F64 && to.bits() < 32 => narrow(b, to, float_to_odd(b, x)),
         (true, true) => narrow(b, to, resize(b, wide(to), widen(b, from, x))),
         (false, true) => {
             let t = element(b, wide(to));
             let signed = from.is_signed_int();
+            // What f32 does not hold is infinite in the other types below 32 bits.
+            if from.bits() >= 32 && matches!(to, DType::BF16 | DType::F8E8M0FNU) {
+                return narrow(b, to, int_to_odd(b, signed, x));
+            }
             narrow(b, to, b.op1(if signed { "arith.sitofp" } else { "arith.uitofp" }, &[x], t, &[]))
         }
         (true, false) => {
@@ -58,6 +63,35 @@ fn resize<'c>(b: &B<'c>, to: DType, x: V<'c>) -> V<'c> {
         std::cmp::Ordering::Greater => b.op1("arith.truncf", &[x], t, &[]),
         std::cmp::Ordering::Equal => x,
     }
+}
+/// An f64 as the f32 from which rounding to a narrower type gives what one rounding would: what is not exact has the last
+/// bit set.
+fn float_to_odd<'c>(b: &B<'c>, x: V<'c>) -> V<'c> {
+    let (f32, t) = (b.f32(), b.i(32));
+    let nearest = b.op1("arith.truncf", &[x], f32, &[]);
+    let back = b.op1("arith.extf", &[nearest], x.r#type(), &[]);
+    let size = |x: V<'c>| b.same("math.absf", &[x]);
+    let raised = b.op1("arith.extui", &[b.cmpf("ogt", size(back), size(x))], t, &[]);
+    let rounded = b.op1("arith.extui", &[b.cmpf("one", back, x)], t, &[]);
+    let towards_zero = b.same("arith.subi", &[b.op1("arith.bitcast", &[nearest], t, &[]), raised]);
+    b.op1("arith.bitcast", &[b.same("arith.ori", &[towards_zero, rounded])], f32, &[])
+}
+/// The same of an integer: its first 24 bits, of which the last says whether others are lost, times a power of two.
+fn int_to_odd<'c>(b: &B<'c>, signed: bool, x: V<'c>) -> V<'c> {
+    let (f32, t) = (b.f32(), x.r#type());
+    let (zero, n) = (b.cint(t, 0), i64::from(bits(t)));
+    let negative = b.cmpi("slt", x, zero);
+    let m = if signed { b.select(negative, b.same("arith.subi", &[zero, x]), x) } else { x };
+    let surplus = b.same("arith.subi", &[b.cint(t, n - 24), b.same("math.ctlz", &[m])]);
+    let drop = b.same("arith.maxsi", &[surplus, zero]);
+    let kept = b.same("arith.shrui", &[m, drop]);
+    let lost = b.cmpi("ne", b.same("arith.shli", &[kept, drop]), m);
+    let kept = b.same("arith.ori", &[kept, b.op1("arith.extui", &[lost], t, &[])]);
+    let narrow = |x: V<'c>| if n > 32 { b.op1("arith.trunci", &[x], b.i(32), &[]) } else { x };
+    let exponent = b.same("arith.shli", &[b.addi(narrow(drop), b.cint(b.i(32), 127)), b.cint(b.i(32), 23)]);
+    let power = b.op1("arith.bitcast", &[exponent], f32, &[]);
+    let size = b.mulf(b.op1("arith.uitofp", &[narrow(kept)], f32, &[]), power);
+    if signed { b.select(negative, b.same("arith.negf", &[size]), size) } else { size }
 }
 /// To an integer of at least 2 bits. The bounds are powers of two and so exact in any float.
 fn truncate<'c>(b: &B<'c>, to: DType, x: V<'c>) -> V<'c> {

@@ -19,6 +19,10 @@ pub(super) fn unary<'c>(b: &B<'c>, op: UnaryOp, x: V<'c>) -> Result<V<'c>, Refus
         UnaryOp::LogPlusOne => "math.log1p",
         UnaryOp::Negate => "arith.negf",
         UnaryOp::RoundNearestAfz => "math.round",
+        // Vulkan drivers lose the sign of a zero that comes of an f64.
+        UnaryOp::RoundNearestEven if bits(t) == 64 => {
+            return Ok(b.same("math.copysign", &[b.same("math.roundeven", &[x]), x]));
+        }
         UnaryOp::RoundNearestEven => "math.roundeven",
         UnaryOp::Rsqrt => "math.rsqrt",
         UnaryOp::Sine => "math.sin",

@@ -9,24 +9,36 @@ fn kernel<'c>(m: Real<'_, 'c>, x: V<'c>, y: V<'c>) -> (V<'c>, V<'c>, V<'c>) {
     let (x_up, x_down) = (m.plus(x, 1.0), m.plus(x, -1.0));
     let (r, s) = (m.hypot(x_up, y), m.hypot(x_down, y));
     let a = m.add(m.scale(r, 0.5), m.scale(s, 0.5));
-    let inside = m.b.cmpf("ole", x, m.c(1.0));
-    // y^2 / d, zero at y = 0 whatever d is.
-    let over = |d: V<'c>| m.select(m.eq(y, 0.0), m.c(0.0), m.mul(y, m.div(y, d)));
+    let outside = m.gt(x, 1.0);
+    let pick = |outer: V<'c>, inner: V<'c>| m.select(outside, outer, inner);
+    // A small y is scaled up, so that its square is not lost.
+    let (tiny, up) = if m.double() { (1e-60, 560) } else { (1e-12, 80) };
+    let small_y = m.lt(y, tiny);
+    let by = |e: i32| m.select(small_y, m.c(2f64.powi(e)), m.c(1.0));
+    let scaled = m.mul(y, by(up));
+    // y / d, zero at y = 0 whatever d is.
+    let over = |d: V<'c>| m.select(m.eq(y, 0.0), m.c(0.0), m.div(scaled, d));
+    let left = m.select(outside, m.add(s, x_down), m.sub(s, x_down));
     let from_up = over(m.add(r, x_up));
-    let left = m.sub(s, x_down);
-    // a - 1 and a - x without cancellation.
-    let am1 = m.scale(m.add(from_up, m.select(inside, over(left), m.add(s, x_down))), 0.5);
-    let amx = m.scale(m.add(from_up, m.select(inside, left, over(m.add(s, x_down)))), 0.5);
-    let near = m.math("log1p", m.add(am1, m.sqrt(m.mul(am1, m.plus(a, 1.0)))));
-    let far = m.math("log", m.add(a, m.mul(m.sqrt(m.plus(a, -1.0)), m.sqrt(m.plus(a, 1.0)))));
-    let im = m.select(m.lt(a, 1.5), near, far);
-    let root = m.mul(m.sqrt(m.add(a, x)), m.sqrt(amx));
+    let both = m.scale(m.add(from_up, over(left)), 0.5);
+    // a - 1 and a - x without cancellation: the smaller one, y both, is a - x for x > 1; the other is half
+    // of `larger`.
+    let smaller = m.mul(m.mul(both, by(-up)), y);
+    let larger = m.add(m.mul(m.mul(from_up, by(-up)), y), left);
+    let (a_and_1, a_and_x) = (m.plus(a, 1.0), m.add(a, x));
+    let smaller_root = m.mul(m.sqrt(m.mul(m.mul(both, pick(a_and_x, a_and_1)), scaled)), by(-up));
+    let larger_root = m.sqrt(m.mul(larger, m.scale(pick(a_and_1, a_and_x), 0.5)));
+    // sqrt(a^2 - 1) and sqrt(a^2 - x^2)
+    let (root, other) = (pick(larger_root, smaller_root), pick(smaller_root, larger_root));
+    let near = m.math("log1p", m.add(pick(m.scale(larger, 0.5), smaller), root));
+    let im = m.select(m.lt(a, 1.5), near, m.math("log", m.add(a, root)));
     // Far out the angle is that of z, and squares would overflow.
-    let limit = if crate::ir::bits(m.t) == 64 { 1e150 } else { 1e18 };
-    let huge = m.gt(m.max(x, y), limit);
-    let (over, up) = (m.select(huge, y, root), m.log_abs((x, y)));
-    let im = m.select(huge, m.plus(up, std::f64::consts::LN_2), im);
-    (m.atan2(x, over), m.atan2(over, x), im)
+    let limit = if m.double() { 1e150 } else { 1e18 };
+    let huge = m.or(m.gt(m.max(x, y), limit), m.or(m.is_inf(x), m.is_inf(y)));
+    let im = m.select(huge, m.plus(m.log_abs((x, y)), std::f64::consts::LN_2), im);
+    // On the imaginary axis the angle is 0 whatever y is.
+    let other = m.select(m.eq(x, 0.0), m.c(1.0), m.select(huge, y, other));
+    (m.atan2(x, other), m.atan2(other, x), im)
 }
 pub(super) fn asin<'c>(m: Real<'_, 'c>, z: C<'c>) -> C<'c> {
     let (re, _, im) = kernel(m, m.abs(z.0), m.abs(z.1));
@@ -56,14 +68,20 @@ pub(super) fn atanh<'c>(m: Real<'_, 'c>, z: C<'c>) -> C<'c> {
     let (limit, near) = if m.double() { (1e140, 1e-280) } else { (1e15, 1e-30) };
     let close = m.scale(m.neg(m.math("log", m.scale(m.hypot(below, y), 0.5))), 0.5);
     let re = m.select(m.lt(d, near), close, re);
-    let im = m.scale(m.atan2(m.scale(y, 2.0), m.neg(m.square_sum_less_one(x, y))), 0.5);
+    // At 1 the difference is a zero of positive sign.
+    let more = m.square_sum_less_one(x, y);
+    let less = m.select(m.eq(more, 0.0), m.c(0.0), m.neg(more));
+    let im = m.scale(m.atan2(m.scale(y, 2.0), less), 0.5);
     // Far out: x / |z|^2 and a right angle.
     let (large, small) = (m.max(x, y), m.min(x, y));
-    let far = m.gt(large, limit);
+    let infinite = m.or(m.is_inf(x), m.is_inf(y));
+    let far = m.or(m.gt(large, limit), infinite);
     let r = m.div(small, large);
     let size = m.div(m.div(m.div(x, large), m.plus(m.mul(r, r), 1.0)), large);
-    let far_re = m.select(m.is_inf(large), m.c(0.0), size);
-    let (re, im) = (m.select(far, far_re, re), m.select(far, m.c(std::f64::consts::FRAC_PI_2), im));
+    let far_re = m.select(infinite, m.c(0.0), size);
+    let angle = m.select(m.is_nan(y), y, m.c(std::f64::consts::FRAC_PI_2));
+    let (re, im) = (m.select(far, far_re, re), m.select(far, angle, im));
+    let re = m.select(m.eq(x, 0.0), x, re);
     (m.copysign(re, z.0), m.copysign(im, z.1))
 }
 pub(super) fn atan<'c>(m: Real<'_, 'c>, z: C<'c>) -> C<'c> {

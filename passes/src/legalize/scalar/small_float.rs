@@ -156,12 +156,16 @@ pub(super) fn encode<'c>(b: &B<'c>, d: DType, x: V<'c>) -> V<'c> {
     };
     b.op1("arith.trunci", &[code], i8, &[])
 }
-/// The nearest power of two, ties to the even exponent; what is not positive has none.
+/// The nearest power of two, ties to the even exponent; the least one for zero; a negative number has none.
 fn encode_scale<'c>(b: &B<'c>, x: V<'c>, raw: V<'c>) -> V<'c> {
     let t = raw.r#type();
     let c = |x: i64| b.cint(t, x);
     let last = b.same("arith.andi", &[b.same("arith.shrui", &[raw, c(23)]), c(1)]);
     let code = b.same("arith.shrui", &[b.addi(b.addi(raw, c((1 << 22) - 1)), last), c(23)]);
-    let positive = b.cmpf("ogt", x, b.cfloat(b.f32(), 0.0));
-    b.select(positive, b.same("arith.minui", &[code, c(255)]), c(255))
+    // Denormal: the least power, 2^-127, or the next one; the middle between them goes to the first, which is even.
+    let low = b.op1("arith.extui", &[b.cmpi("ugt", raw, c(0x0060_0000))], t, &[]);
+    let code = b.select(b.cmpi("ult", raw, c(0x0080_0000)), low, b.same("arith.minui", &[code, c(255)]));
+    let zero = b.cmpf("oeq", x, b.cfloat(b.f32(), 0.0));
+    let code = b.select(zero, c(0), code);
+    b.select(b.cmpf("olt", x, b.cfloat(b.f32(), 0.0)), c(255), code)
 }

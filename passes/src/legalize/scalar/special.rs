@@ -133,6 +133,8 @@ pub(super) fn zeta<'c>(m: Real<'_, 'c>, s: V<'c>, q: V<'c>) -> V<'c> {
         factor = m.mul(factor, m.mul(m.plus(s, j + 1.0), m.plus(s, j + 2.0)));
         power = m.div(power, m.mul(a, a));
     }
+    // Beside infinity there is nothing, where the products above have none.
+    let sum = m.select(m.eq(q, f64::INFINITY), m.c(0.0), sum);
     let at_pole = m.and(m.b.cmpf("ole", q, m.c(0.0)), m.b.cmpf("oeq", q, m.math("floor", q)));
     let fractional = m.b.cmpf("one", s, m.math("floor", s));
     let undefined = m.or(m.lt(s, 1.0), m.and(m.lt(q, 0.0), fractional));
