@@ -9,13 +9,14 @@ VENV = .venv
 # The software Vulkan device, if it is there, beside whatever the machine has.
 SHIMS = tools/llvm/mlir/lib/libMLIR-C.so
 
-.PHONY: help demo chat test build stub apt shims venv lint unit conformance validate property clean
+.PHONY: help demo chat test build stub dist apt shims venv lint unit conformance validate property clean
 
 help:
 	@echo "make demo         build zmlc, compile MNIST for vulkan, cuda and rocm, run it, show digits"
 	@echo "make chat         fetch SmolLM2-135M-Instruct, compile it for vulkan and cuda, talk to it (CHAT=bf16: half the memory)"
 	@echo "make test         everything that CI runs"
 	@echo "make build        release build of zmlc and zml-run"
+	@echo "make dist         zmlc with MLIR inside, as an archive and an OCI image, in target/dist"
 	@echo "make conformance  the programs of $(CORPUS) on this machine's device"
 	@echo "make validate     the same ten times, each time the same bits, with the Vulkan validation layer silent"
 	@echo "make property     10,000 random programs, fused and unfused, against the interpreter"
@@ -45,6 +46,11 @@ build: apt shims stub
 # The runtime as it is shipped: small.
 stub: apt shims
 	cargo build -q --profile stub -p zml-runtime --bin zml-run
+
+# zmlc as it ships; tests/dist.rs tries it on a bare Debian 12.
+dist: apt shims
+	@tools/apt.sh busybox-static libstdc++-12-dev
+	tools/dist.sh
 
 test: apt shims venv lint stub unit conformance
 

@@ -6,7 +6,6 @@ use std::{path::Path, process::Command};
 const LLVM: &str = "/usr/lib/llvm-22";
 
 fn main() {
-    println!("cargo:rustc-link-search={LLVM}/lib");
     println!("cargo:rerun-if-changed=shim");
     let out = std::env::var("OUT_DIR").expect("cargo sets OUT_DIR");
     for (mode, file) in [
