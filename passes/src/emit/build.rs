@@ -125,18 +125,6 @@ impl<'c> Em<'c> {
         result
     }
 
-    /// What `f` evaluates is forgotten; what it loads and the indices that it computes stay known. It opens no region.
-    pub fn briefly<T>(&mut self, f: impl FnOnce(&mut Self) -> T) -> T {
-        self.scopes.push(Scope::default());
-        let result = f(self);
-        let Scope { indices, vectors, integers, .. } = self.scopes.pop().expect("just pushed");
-        let scope = self.scope();
-        scope.indices.extend(indices);
-        scope.vectors.extend(vectors);
-        scope.integers.extend(integers);
-        result
-    }
-
     /// The integer that `make` computes by op `name` from `operands`, once a scope.
     pub fn integer(&mut self, name: &'c str, operands: &[V<'c>], t: Type<'c>, make: impl FnOnce() -> V<'c>) -> V<'c> {
         let mut by: Vec<usize> = operands.iter().map(|v| key(*v)).collect();

@@ -33,7 +33,7 @@ use super::{
 use crate::{ir::*, pass::PassError, rows::Rows, spec::DeviceSpec};
 use meet::{barrier, initial, meet};
 use melior::ir::Type;
-use plan::{Heavy, MOST_OPS, Plan, ROLLED, UNROLL, heavy, plan, power_below};
+use plan::{Heavy, MOST_OPS, Plan, UNROLL, heavy, plan, power_below};
 
 /// The work of one row space.
 struct Section<'c> {
@@ -111,7 +111,7 @@ impl<'c> First<'c> {
         if !self.before.is_empty() {
             let zero = em.ix.constant(0);
             let place = Place { rows: vec![zero], part: frame.thread, unclamped: zero };
-            levels(em, b, frame, &self.whole, (&place, None), &self.before, MOST_OPS);
+            levels(em, b, frame, &self.whole, &place, &self.before, MOST_OPS);
         }
         if !self.stages.is_empty() {
             filled.extend(self.fill(em, b, frame, |s| !self.is_apart(d, s.value)));
@@ -272,24 +272,10 @@ fn dealt<'c>(
         ahead(em, b, d, first, s, &place);
         first.emit(em, b, d, frame);
         if plan.rounds == 1 {
-            return rows_of_group(em, b, d, frame, s, &place, None);
-        }
-        if plan.rounds <= ROLLED && s.heavy.iter().all(|h| is_written_out(h, plan)) {
-            let rounds = (1..plan.rounds).map(|r| {
-                let round = em.ix.constant(r);
-                self::place(em, b, frame, s, (group, round))
-            });
-            let places: Vec<Place> = std::iter::once(place).chain(rounds.collect::<Vec<_>>()).collect();
-            for (i, place) in places.iter().enumerate() {
-                if i > 0 && meets {
-                    barrier(b);
-                }
-                em.briefly(|em| rows_of_group(em, b, d, frame, s, place, places.get(i + 1)));
-            }
-            return;
+            return rows_of_group(em, b, d, frame, s, &place);
         }
         // What the first round has of the common vector must not stay in registers for the others.
-        em.scoped(|em| rows_of_group(em, b, d, frame, s, &place, None));
+        em.scoped(|em| rows_of_group(em, b, d, frame, s, &place));
         em.for_each(b, plan.rounds - 1, &[], |em, b, round, _| {
             if meets {
                 // This round writes where the last one reads.
@@ -297,7 +283,7 @@ fn dealt<'c>(
             }
             let round = em.ix.add_constant(round, 1);
             let place = self::place(em, b, frame, s, (group, round));
-            rows_of_group(em, b, d, frame, s, &place, None);
+            rows_of_group(em, b, d, frame, s, &place);
             vec![]
         });
     };
@@ -391,19 +377,10 @@ fn place<'c>(em: &mut Em<'c>, b: &B<'c>, frame: &Frame<'c>, s: &Section<'c>, (gr
     Place { rows, part, unclamped }
 }
 
-/// All that is done with the rows of a place. `next`: where the thread goes afterwards, if its loads are to follow each
-/// other without a gap.
-fn rows_of_group<'c>(
-    em: &mut Em<'c>,
-    b: &B<'c>,
-    d: &Dispatch<'c>,
-    frame: &Frame<'c>,
-    s: &Section<'c>,
-    place: &Place,
-    next: Option<&Place>,
-) {
+/// All that is done with the rows of a place.
+fn rows_of_group<'c>(em: &mut Em<'c>, b: &B<'c>, d: &Dispatch<'c>, frame: &Frame<'c>, s: &Section<'c>, place: &Place) {
     let budget = if s.plan.matvec { MOST_OPS } else { MOST_OPS / (cost(d) * s.plan.lanes).max(1) };
-    levels(em, b, frame, &s.plan, (place, next), &s.heavy, budget);
+    levels(em, b, frame, &s.plan, place, &s.heavy, budget);
     em.if_below(b, place.unclamped, s.plan.units(), |em, b| tails(em, b, d, frame, &s.plan, place, &s.items));
 }
 
@@ -465,7 +442,7 @@ fn levels<'c>(
     b: &B<'c>,
     frame: &Frame<'c>,
     plan: &Plan,
-    (place, next): (&Place, Option<&Place>),
+    place: &Place,
     heavy: &[Heavy<'c>],
     budget: i64,
 ) {
@@ -477,7 +454,7 @@ fn levels<'c>(
             let alike = |h: &Heavy| (h.nest.reduction_extent(), h.starts_from_first(), h.ordered());
             let wanted = alike(first);
             let (now, later): (Vec<&Heavy>, Vec<&Heavy>) = left.into_iter().partition(|h| alike(h) == wanted);
-            let partial = accumulate(em, b, plan, (place, next), &now, extent, budget);
+            let partial = accumulate(em, b, plan, place, &now, extent, budget);
             meet(em, b, frame, plan, place, &now, &partial);
             left = later;
         }
@@ -571,7 +548,7 @@ fn accumulate<'c>(
     em: &mut Em<'c>,
     b: &B<'c>,
     plan: &Plan,
-    (place, next): (&Place, Option<&Place>),
+    place: &Place,
     heavy: &[&Heavy<'c>],
     extent: i64,
     budget: i64,
@@ -648,10 +625,6 @@ fn accumulate<'c>(
                     let flat: Vec<V> = lanes.iter().map(|l| l[0]).collect();
                     em.chain(b, &h.nest, &loops, 0, &flat).into_iter().map(|x| vec![x]).collect()
                 };
-            }
-            // The registers of this chunk are free for that of the rows to come.
-            for (row, h) in next.iter().flat_map(|n| &n.rows).flat_map(|r| heavy.iter().map(move |h| (*r, *h))) {
-                fetch(em, b, h, plan, (row, *k), |_| true);
             }
         }
         state.into_iter().flatten().flatten().collect()

@@ -8,9 +8,6 @@ pub const MOST_OPS: i64 = 1024;
 /// Chunks of a thread that are written out one after the other rather than in a loop.
 pub const UNROLL: i64 = 16;
 
-/// Rounds of a workgroup that are written out one after the other, the loads of each between the products of the last.
-pub const ROLLED: i64 = 4;
-
 /// One reduction of the dispatch.
 pub struct Heavy<'c> {
     pub nest: Nest<'c>,
