@@ -147,11 +147,11 @@ impl<'c> Kernel<'c> {
             return refuse(what, "build for a profile with more push-constant space");
         }
         let (mut bindings, mut addresses) = (0.., 0..);
-        let mut next = |addressed: &bool| match addressed {
+        let next = |addressed: &bool| match addressed {
             false => bindings.next().map(Place::Bound),
             true => addresses.next().map(Place::Addressed),
         };
-        Ok(addressed.iter().map_while(|a| next(a)).collect())
+        Ok(addressed.iter().map_while(next).collect())
     }
 
     fn write(&self, b: &B<'c>, places: &[Place]) -> Result<(), PassError> {

@@ -12,7 +12,7 @@
 //! 8. A pad's value is a constant.
 
 use crate::{ir::*, pass::PassError};
-use melior::ir::{AffineMap, Module, Type};
+use melior::ir::{AffineExpr, AffineMap, Module, Type};
 
 /// Ops that work on tensors, beside constants.
 const TENSOR: &[&str] = &[
@@ -135,7 +135,7 @@ fn generic(op: O) -> Option<String> {
     let projects = |i: usize| {
         let m = g.in_map(i);
         let at: Vec<_> = (0..m.result_count()).map(|j| m.result(j).expect("in range")).collect();
-        let mut loops: Vec<usize> = at.iter().filter(|e| e.is_dim()).map(|e| e.dim_position()).collect();
+        let mut loops: Vec<usize> = at.iter().filter(|e| e.is_dim()).map(AffineExpr::dim_position).collect();
         if at.iter().any(|e| !e.is_dim() && !e.is_constant()) {
             return false;
         }

@@ -638,7 +638,7 @@ impl<'c> Work<'_, 'c> {
         let last = (0..extents.len()).rev().find(|d| extents[*d] > 1);
         let widest = self.d.results.iter().map(|v| elem_bytes(v.r#type())).max().unwrap_or(4);
         let follows = |l: &&usize| last.is_some() && nest.output_dim(0, **l) == last;
-        let (own, mine) = (self.r.own().iter().find(follows), self.r.mine().last().filter(|l| follows(&l)));
+        let (own, mine) = (self.r.own().iter().find(follows), self.r.mine().last().filter(|l| follows(l)));
         let fits =
             |l: &usize| [8, 4, 2].into_iter().find(|n| *n <= 16 / widest && nest.bounds[*l] % n == 0).unwrap_or(1);
         match (own, mine) {

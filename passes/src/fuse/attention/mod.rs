@@ -140,6 +140,7 @@ impl Weights {
     }
 }
 /// From exp(s - m) or exp(s - max(m, lowest finite)): s and m with their indices, and whether it is the second.
+#[allow(clippy::type_complexity)]
 fn difference(e: Expr) -> Option<(Val, Vec<Ix>, Val, Vec<Ix>, bool)> {
     let Expr::Op("math.exp", parts) = e else { return None };
     let [Expr::Op("arith.subf", parts)]: [Expr; 1] = parts.try_into().ok()? else { return None };
