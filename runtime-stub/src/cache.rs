@@ -65,7 +65,7 @@ impl Cache {
         let user = set("XDG_CACHE_HOME").filter(|p| p.is_absolute()).or_else(|| Some(set("HOME")?.join(".cache")));
         let cache = Cache::of(set(VARIABLE).or_else(|| Some(user?.join("zml"))));
         if cache.folder.is_none() {
-            cache.note(format!("neither {VARIABLE}, XDG_CACHE_HOME nor HOME is set, so nothing is kept"));
+            cache.note(&format!("neither {VARIABLE}, XDG_CACHE_HOME nor HOME is set, so nothing is kept"));
         }
         cache
     }
@@ -86,7 +86,7 @@ impl Cache {
             Ok(content) => Some(content),
             Err(Refused::Absent) => None,
             Err(Refused::Because(why)) => {
-                self.note(format!("{} is ignored: {why}", path.display()));
+                self.note(&format!("{} is ignored: {why}", path.display()));
                 None
             }
         }
@@ -96,7 +96,7 @@ impl Cache {
         let (Some(path), Some(folder)) = (self.path(kind, key), &self.folder) else { return };
         match write(folder, &path, &digest(key), content) {
             Ok(()) => prune(folder),
-            Err(e) => self.note(format!("nothing is kept at {}: {e}", path.display())),
+            Err(e) => self.note(&format!("nothing is kept at {}: {e}", path.display())),
         }
     }
 
@@ -105,7 +105,7 @@ impl Cache {
         Some(self.folder.as_ref()?.join(format!("{kind}-{name}{SUFFIX}")))
     }
 
-    pub fn note(&self, line: String) {
+    pub fn note(&self, line: &str) {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).push(format!("cache: {line}"));
     }
 

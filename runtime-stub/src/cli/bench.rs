@@ -56,7 +56,7 @@ struct Report<'a> {
     kernels: Result<(Vec<StepTime>, u32)>,
 }
 
-pub fn bench(run: &Run, artifact: &mut Artifact, _: Spans) -> Result<ExitCode> {
+pub fn bench(run: &Run, artifact: &mut Artifact, _: &Spans) -> Result<ExitCode> {
     let manifest = &artifact.manifest;
     let entries = by_sizes(&specialisations(manifest, run.entry.as_deref())?, &run.dims)?;
     let entry = values::choose(&entries, &run.inputs)?.clone();

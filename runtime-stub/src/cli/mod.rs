@@ -59,13 +59,13 @@ pub fn run(program: &str, args: &[String]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn with_artifact(run: &Run, work: impl FnOnce(&Run, &mut Artifact, Spans) -> Result<ExitCode>) -> ExitCode {
+fn with_artifact(run: &Run, work: impl FnOnce(&Run, &mut Artifact, &Spans) -> Result<ExitCode>) -> ExitCode {
     if run.no_cache {
         crate::use_cache(None);
     }
     let spans = Spans::default();
     let done = match spans.time("read the artifact", || Artifact::open(&run.artifact)) {
-        Ok(mut artifact) => work(run, &mut artifact, spans).map_err(|e| (e.to_string(), e)),
+        Ok(mut artifact) => work(run, &mut artifact, &spans).map_err(|e| (e.to_string(), e)),
         Err(e) => Err((format!("{}: {e}", run.artifact.display()), e.into())),
     };
     done.unwrap_or_else(|(message, e)| {
@@ -97,7 +97,7 @@ fn complain(json: bool, code: &str, message: &str) {
     }
 }
 
-fn call(run: &Run, artifact: &mut Artifact, spans: Spans) -> Result<ExitCode> {
+fn call(run: &Run, artifact: &mut Artifact, spans: &Spans) -> Result<ExitCode> {
     let manifest = &artifact.manifest;
     if run.inputs.is_empty() && is_missing_inputs(run, manifest)? {
         return Ok(list(run, manifest));

@@ -362,7 +362,7 @@ impl Chip {
         if let Some(cubin) = cache.read(KIND, &key) {
             match self.module(&cubin) {
                 Ok(module) => return Ok(module),
-                Err((f, _)) => cache.note(format!("the driver does not take its own code: {}", self.describe(f.code))),
+                Err((f, _)) => cache.note(&format!("the driver does not take its own code: {}", self.describe(f.code))),
             }
         }
         let cubin = self.compile(ptx)?;

@@ -190,7 +190,7 @@ impl VulkanDevice {
             if is_for(&self.properties, &found) {
                 data = found;
             } else {
-                kept.cache.note("the pipelines are ignored: they are of another device or driver".into());
+                kept.cache.note("the pipelines are ignored: they are of another device or driver");
             }
         }
         kept.bytes = data.len();
@@ -208,7 +208,7 @@ impl VulkanDevice {
         match unsafe { self.raw.get_pipeline_cache_data(kept.driver) } {
             Ok(data) if data.len() > kept.bytes => kept.cache.write(KIND, &kept.key, &data),
             Ok(_) => {}
-            Err(code) => kept.cache.note(format!("the driver does not give its pipelines: {code:?}")),
+            Err(code) => kept.cache.note(&format!("the driver does not give its pipelines: {code:?}")),
         }
     }
 
