@@ -33,6 +33,7 @@ const SPECS: &[&str] = &[
 
 /// The relocatable object of all kernels of a lowered module, which [`link`] takes, and the kernels in it; nothing if
 /// there is no kernel.
+#[allow(clippy::type_complexity)]
 pub fn object<'c>(
     context: &'c melior::Context,
     module: &melior::ir::Module<'c>,
