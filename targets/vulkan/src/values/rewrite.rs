@@ -227,7 +227,7 @@ impl<'c> Rewrite<'c> {
                     for k in 0..turns {
                         let at = b.addi(values[0], b.muli(step, b.cidx(k)));
                         carried = match whole {
-                            None if k > 0 => self.turn_below(b, body, at, to, carried)?,
+                            None if k > 0 => self.turn_below(b, body, at, to, &carried)?,
                             _ => self.turn(b, body, at, &carried)?,
                         };
                     }
@@ -266,18 +266,18 @@ impl<'c> Rewrite<'c> {
         body: Blk<'c>,
         at: V<'c>,
         to: V<'c>,
-        carried: Lanes<'c>,
+        carried: &[V<'c>],
     ) -> Result<Lanes<'c>, PassError> {
         let types: Vec<Type> = carried.iter().map(ValueLike::r#type).collect();
         let mut outcome = Ok(());
         let then = b.region(&[], |b, _| {
-            outcome = self.turn(b, body, at, &carried).map(|next| {
+            outcome = self.turn(b, body, at, carried).map(|next| {
                 b.op("scf.yield", &next, &[], &[], vec![]);
             });
         });
         outcome?;
         let otherwise = b.region(&[], |b, _| {
-            b.op("scf.yield", &carried, &[], &[], vec![]);
+            b.op("scf.yield", carried, &[], &[], vec![]);
         });
         Ok(results(b.op("scf.if", &[b.cmpi("slt", at, to)], &types, &[], vec![then, otherwise])))
     }
