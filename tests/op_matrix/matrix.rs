@@ -202,7 +202,7 @@ pub fn values(d: DType, seed: u64) -> Vec<u8> {
 pub fn small(d: DType, seed: u64, most: i64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let real = d.real();
-    let signed = real != DType::I1 && !(real.is_int() && !real.is_signed_int()) && real != DType::F8E8M0FNU;
+    let signed = (real.is_signed_int() || !real.is_int()) && real != DType::F8E8M0FNU && real != DType::I1;
     let n = if d.is_complex() { 2 * N } else { N };
     let mut next = || {
         state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
