@@ -25,6 +25,20 @@ fn reductions(m: &mut Matrix, ops: &[&str]) {
 fn windows(m: &mut Matrix, ops: &[&str]) {
     let d = m.d;
     for op in ops {
+        // How often the initial value counts is open but where it changes nothing, as any value of a maximum.
+        let neutral = match (*op, d.is_int() || d == DType::I1, d.is_complex()) {
+            ("add", true, _) => Some("0"),
+            ("add", _, true) => Some("(0.0, 0.0)"),
+            ("add", ..) => Some("0.0"),
+            ("multiply", ..) => Some("1.0"),
+            _ => None,
+        };
+        let init = match neutral {
+            Some(v) => format!("%z$n = stablehlo.constant dense<{v}> : tensor<$d>"),
+            None => "%s$n = stablehlo.slice %y [5:6] : ($t) -> tensor<1x$d>
+  %z$n = stablehlo.reshape %s$n : (tensor<1x$d>) -> tensor<$d>"
+                .to_string(),
+        };
         for (name, shape, attributes) in [
             (
                 "window",
@@ -35,8 +49,7 @@ fn windows(m: &mut Matrix, ops: &[&str]) {
         ] {
             let r = tensor(shape, d);
             let text = format!(
-                "%s$n = stablehlo.slice %y [5:6] : ($t) -> tensor<1x$d>
-  %z$n = stablehlo.reshape %s$n : (tensor<1x$d>) -> tensor<$d>
+                "{init}
   $r = \"stablehlo.reduce_window\"(%x, %z$n) <{{{attributes}}}> ({{
   ^bb0(%p: tensor<$d>, %q: tensor<$d>):
     %v = stablehlo.{op} %p, %q : tensor<$d>

@@ -75,9 +75,11 @@ pub(super) fn lgamma<'c>(m: Real<'_, 'c>, x: V<'c>) -> V<'c> {
     let a = m.abs(x);
     let fraction = m.sub(a, m.math("floor", a));
     let fraction = m.min(fraction, m.sub(m.c(1.0), fraction));
-    let sine = m.math("log", m.math("sin", m.scale(fraction, PI)));
+    // A small angle is its own sine; pi times it might be a denormal number of few digits, so pi is left out of both.
+    let tiny = m.lt(fraction, 1e-10);
+    let sine = m.math("log", m.select(tiny, fraction, m.math("sin", m.scale(fraction, PI))));
     let pole = m.is_inf(sine);
-    let reflected = m.sub(m.sub(m.c(PI.ln()), sine), y);
+    let reflected = m.sub(m.sub(m.select(tiny, m.c(0.0), m.c(PI.ln())), sine), y);
     let y = m.select(reflect, m.select(pole, m.neg(sine), reflected), y);
     m.select(m.is_inf(x), m.c(f64::INFINITY), y)
 }
