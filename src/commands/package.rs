@@ -189,7 +189,9 @@ fn layout(plans: &[ImagePlan], dir: &Path, printer: Printer) -> Result<(), Failu
 
 /// The runtime for a machine, in the folder that zmlc runs from.
 fn beside(architecture: &str) -> Result<PathBuf, Failure> {
-    let me = std::env::current_exe().map_err(|e| Failure::bug(format!("no path to this program: {e}")))?;
+    let me = std::env::current_exe().map_err(|e| {
+        Failure::Usage(format!("where zmlc is cannot be found out ({e}); give the runtime with --runtime FILE"))
+    })?;
     let found = me.with_file_name(zmlc_package::runtime_name(architecture, OWN));
     if found.is_file() {
         return Ok(found);
