@@ -69,8 +69,8 @@ fn stage() -> Stage {
     let zml_run = script(
         dir.path().join("zml-run"),
         r#"case "$1" in */runtime_crash/*) kill -SEGV $$ ;; esac
-        [ "$2 $3 $4 $6" = "--device null --input --output" ] || exit 9
-        sed 's/arg0/out0/' "${5#0=}" > "${7#0=}""#,
+        [ "$2 $3 $4 $5 $7" = "--device null --no-cache --input --output" ] || exit 9
+        sed 's/arg0/out0/' "${6#0=}" > "${8#0=}""#,
     );
     Stage { _alone: alone, dir, zmlc, zml_run }
 }
