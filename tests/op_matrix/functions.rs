@@ -22,7 +22,9 @@ fn floats() {
     for d in FLOATS {
         let mut m = Matrix::new(d);
         let few = Error::Steps(if d.bits() == 16 { 1 } else { 4 });
-        chlo(&mut m, &["acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "sinh", "tan", "erf", "erfc"], few);
+        chlo(&mut m, &["acos", "asin", "asinh", "atan", "atanh", "cosh", "sinh", "tan", "erf", "erfc"], few);
+        // Beside 1 the logarithm is of 1 and a root: that costs some steps more.
+        chlo(&mut m, &["acosh"], Error::Steps(if d.bits() == 16 { 1 } else { 8 }));
         chlo(&mut m, &["square"], Error::None);
         // Zeros beside which the relative error has no bound.
         let close = Error::Close(match d {
