@@ -108,7 +108,7 @@ fn its_image_builds_and_packages() {
     let pulled = podman(&["pull", &format!("oci:{}:{}", layout.display(), env!("CARGO_PKG_VERSION"))]);
     let image = pulled.trim().lines().last().expect("podman prints the image's id").to_string();
     copy_model(&folder.path().join("work/model"));
-    let work = format!("{}:/work", folder.path().join("work").display());
+    let work = format!("{}:/workspace", folder.path().join("work").display());
     let limits = ["--network", "none", "--ulimit", "nofile=1024:1024", "--ulimit", "nproc=4096:4096"];
     let zmlc = |before: &[&str], arguments: &[&str]| {
         podman(&[&["run", "--rm", "-v", &work][..], &limits, before, &[&image], arguments].concat())

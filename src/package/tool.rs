@@ -141,7 +141,7 @@ pub fn tool_image(plan: &ToolPlan, dir: &Path) -> Result<ImageReport, PackageErr
     let config = ConfigBuilder::default()
         .env(vec!["PATH=/bin:/usr/bin".to_string()])
         .entrypoint(vec!["/bin/zmlc".to_string()])
-        .working_dir("/work".to_string())
+        .working_dir("/workspace".to_string())
         .labels(facts.clone().into_iter().collect::<std::collections::HashMap<_, _>>())
         .build()
         .expect("complete");
