@@ -22,7 +22,7 @@ fn floats() {
     for d in FLOATS {
         let mut m = Matrix::new(d);
         let few = Error::Steps(if d.bits() == 16 { 1 } else { 4 });
-        chlo(&mut m, &["acos", "asin", "asinh", "atan", "atanh", "cosh", "sinh", "tan", "erf", "erfc"], few);
+        chlo(&mut m, &["acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "sinh", "tan", "erf", "erfc"], few);
         chlo(&mut m, &["square"], Error::None);
         // Zeros beside which the relative error has no bound.
         let close = Error::Close(match d {
@@ -31,7 +31,7 @@ fn floats() {
             DType::F16 => 2e-3,
             _ => 2e-2,
         });
-        chlo(&mut m, &["acosh", "bessel_i1e", "digamma", "erf_inv", "lgamma"], close);
+        chlo(&mut m, &["bessel_i1e", "digamma", "erf_inv", "lgamma"], close);
         chlo_of_two(&mut m, &["polygamma", "zeta"], close);
         chlo_of_two(&mut m, &["next_after"], Error::None);
         for op in ["is_inf", "is_pos_inf", "is_neg_inf"] {

@@ -41,7 +41,8 @@ pub(super) fn asinh(x: f64) -> f64 {
 }
 
 pub(super) fn acosh(x: f64) -> f64 {
-    if x > 1e150 { x.ln() + std::f64::consts::LN_2 } else { x.acosh() }
+    let t = x - 1.0;
+    if x > 1e150 { x.ln() + std::f64::consts::LN_2 } else { (t + (t * (t + 2.0)).sqrt()).ln_1p() }
 }
 
 pub(super) fn lgamma(x: f64) -> f64 {
