@@ -5,10 +5,10 @@
 
 mod common;
 
-use common::{ROOT, fixture, zmlc_ok};
+use common::{ROOT, fixture, ok, zmlc_ok};
 use std::{
     path::{Path, PathBuf},
-    process::{Command, Output},
+    process::Command,
 };
 
 /// `target/dist`, if it was made of the sources that lie here.
@@ -24,16 +24,6 @@ fn dist() -> Option<PathBuf> {
         return None;
     }
     Some(dist)
-}
-fn ok(out: &Output, what: &str) -> String {
-    assert!(
-        out.status.success(),
-        "{what}: {}\n{}\n{}",
-        out.status,
-        String::from_utf8_lossy(&out.stdout),
-        String::from_utf8_lossy(&out.stderr)
-    );
-    String::from_utf8_lossy(&out.stdout).into_owned()
 }
 /// MNIST for all targets, by the zmlc under test.
 fn built_here(folder: &Path) -> Vec<u8> {

@@ -3,10 +3,10 @@
 
 mod common;
 
-use common::{bytes_of, fixture, registry::Registry, zmlc_ok};
+use common::{bytes_of, fixture, ok, registry::Registry, zmlc_ok};
 use std::{
     path::{Path, PathBuf},
-    process::{Command, Output},
+    process::Command,
 };
 
 /// Where Debian puts the software Vulkan device.
@@ -55,15 +55,6 @@ fn has(tool: &str) -> bool {
         eprintln!("skipped: no {tool}");
     }
     found
-}
-fn ok(out: &Output, what: &str) {
-    assert!(
-        out.status.success(),
-        "{what}: {}\n{}\n{}",
-        out.status,
-        String::from_utf8_lossy(&out.stdout),
-        String::from_utf8_lossy(&out.stderr)
-    );
 }
 
 #[test]

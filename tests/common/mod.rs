@@ -34,6 +34,17 @@ pub fn zmlc_ok(folder: &Path, arguments: &[&str]) -> String {
     assert!(out.status.success(), "zmlc {arguments:?}: {}\n{}", out.status, String::from_utf8_lossy(&out.stderr));
     String::from_utf8(out.stdout).expect("text")
 }
+/// A program that must have succeeded; its stdout.
+pub fn ok(out: &Output, what: &str) -> String {
+    assert!(
+        out.status.success(),
+        "{what}: {}\n{}\n{}",
+        out.status,
+        String::from_utf8_lossy(&out.stdout),
+        String::from_utf8_lossy(&out.stderr)
+    );
+    String::from_utf8_lossy(&out.stdout).into_owned()
+}
 /// Writes a program and a model.toml for it into `folder`.
 pub fn model(folder: &Path, program: &str) -> PathBuf {
     std::fs::write(folder.join("program.mlir"), program).expect("writable");

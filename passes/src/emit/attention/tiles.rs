@@ -15,6 +15,7 @@ use super::{
         index::Ix,
         kernel::{Dispatch, Frame, Launch, kernel},
         loops::too_large,
+        mma::{Chunk, barrier},
         nest::Nest,
         output::{Item, items, write},
         tile::loops,
@@ -201,15 +202,6 @@ enum Part {
     Queries,
     Keys,
     Values,
-}
-/// Neighbours in registers, and their place in workgroup memory.
-struct Chunk<'c> {
-    number: Ix,
-    lanes: Lanes<'c>,
-    at: Ix,
-}
-fn barrier(b: &B) {
-    b.op("gpu.barrier", &[], &[], &[], vec![]);
 }
 
 impl<'c> Work<'_, 'c> {

@@ -94,14 +94,14 @@ struct Work<'a, 'c> {
     direct: [bool; 2],
 }
 
-/// A chunk in registers and what its place in a stage needs.
-struct Chunk<'c> {
-    number: Ix,
-    lanes: Lanes<'c>,
-    at: Ix,
+/// Neighbours in registers, and their place in workgroup memory.
+pub(super) struct Chunk<'c> {
+    pub number: Ix,
+    pub lanes: Lanes<'c>,
+    pub at: Ix,
 }
 
-fn barrier(b: &B) {
+pub(super) fn barrier(b: &B) {
     b.op("gpu.barrier", &[], &[], &[], vec![]);
 }
 
