@@ -1,12 +1,16 @@
 #!/usr/bin/env bash
-# Conformance on a machine with a GPU, from a folder that pack.sh made: a table each for CUDA and Vulkan.
+# On a machine with a GPU, from a folder that pack.sh made: conformance, the accuracy of functions, and times beside the
+# peer (XLA, on the same programs, if its Python has jax), a table each.
 #
 #     DIR/run.sh [OUT]
 #
-# Needs nothing but the driver. A Vulkan loader that the machine lacks may lie in ./loader as .deb files.
+# Needs the driver, and python3 with numpy for all but conformance. A Vulkan loader that the machine lacks may lie in
+# ./loader as .deb files. DEVICES: of "cuda vulkan" only these.
 set -uo pipefail
 cd "$(dirname "$0")"
 out=${1:-.}
+mkdir -p "$out"
+devices=${DEVICES:-cuda vulkan}
 if ! ldconfig -p | grep -q libvulkan && ls loader/*.deb >/dev/null 2>&1; then
     for f in loader/*.deb; do dpkg -x "$f" /; done
     ldconfig
@@ -14,11 +18,28 @@ fi
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null || echo "no nvidia-smi"
 ./zml-run doctor || true
 status=0
-for device in cuda vulkan; do
+for device in $devices; do
     for set in corpus predicates suite; do
         [ -d "$set" ] || continue
         echo "== $set, $device"
-        "./$set/conformance" --run "$set" --device "$device" --zml-run ./zml-run --json "$out/$set-$device.json" || status=1
+        "./$set/conformance" --run "$set" --device "$device" --keep-device --zml-run ./zml-run \
+            --json "$out/$set-$device.json" || status=1
     done
+    if [ -d numerics ]; then
+        echo "== numerics, $device"
+        python3 numerics.py check numerics ./zml-run "$device" || status=1
+    fi
 done
+if [ -d bench ]; then
+    echo "== bench"
+    for program in bench/*/; do
+        name=$(basename "$program")
+        for device in $devices; do
+            ./zml-run bench "$program/$name.zml" --device "$device" --message-format json >"$out/$name-$device.json" ||
+                status=1
+        done
+    done
+    python3 peer.py bench "$out/peer.json" >"$out/peer.log" 2>&1 || echo "the peer did not run: $(tail -1 "$out/peer.log")"
+    python3 table.py bench "$out/peer.json" "$out"
+fi
 exit $status
