@@ -30,6 +30,8 @@ impl Form {
 pub struct Checker {
     pub zmlc: PathBuf,
     pub device: DeviceRequest,
+    /// What to build for, if not the device's usual profiles.
+    pub target: Option<String>,
 }
 
 /// The results of each graph, or what stopped it.
@@ -95,9 +97,10 @@ impl Checker {
         }
         let model = folder.join("model.toml");
         fs::write(&model, toml)?;
-        let target = match self.device {
-            DeviceRequest::Named(b, _) => b.name(),
-            DeviceRequest::Auto => "vulkan",
+        let target = match (&self.target, self.device) {
+            (Some(target), _) => target,
+            (None, DeviceRequest::Named(b, _)) => b.name(),
+            (None, DeviceRequest::Auto) => "vulkan",
         };
         let mut command = Command::new(&self.zmlc);
         command.arg("build").arg(&model).args(["--target", target, "-o"]).arg(folder).stdin(Stdio::null());

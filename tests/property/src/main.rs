@@ -43,6 +43,9 @@ struct Args {
     /// auto, vulkan[:N], cuda[:N], rocm[:N]
     #[arg(long, default_value = "vulkan")]
     device: DeviceRequest,
+    /// What to build for, as `zmlc build` takes it [default: the device's usual profiles]
+    #[arg(long)]
+    target: Option<String>,
     /// Leave out the unfused form
     #[arg(long)]
     fused_only: bool,
@@ -105,7 +108,8 @@ fn kind(args: &Args, seed: u64) -> Kind {
 
 /// A batch: findings as lines of JSON on stdout.
 fn worker(args: &Args) -> Result<()> {
-    let checker = Checker { zmlc: args.zmlc.clone().context("--zmlc")?, device: args.device };
+    let zmlc = args.zmlc.clone().context("--zmlc")?;
+    let checker = Checker { zmlc, device: args.device, target: args.target.clone() };
     let seeds: Vec<u64> = (args.seed..args.seed + args.count).collect();
     let graphs: Vec<_> = seeds.iter().map(|s| generate::graph(*s, kind(args, *s))).collect();
     let all: Vec<&_> = graphs.iter().collect();
@@ -213,6 +217,9 @@ fn batch(exe: &Path, args: &Args, seed: u64, count: u64) -> Result<Result<Vec<Fi
     }
     if args.fused_only {
         command.arg("--fused-only");
+    }
+    if let Some(target) = &args.target {
+        command.args(["--target", target]);
     }
     let mut child = command.stdin(Stdio::null()).stdout(out.reopen()?).spawn()?;
     let status = wait(&mut child, Duration::from_secs(args.time_limit))?;
