@@ -97,6 +97,9 @@ impl<'c> Em<'c> {
                 None => lanes,
             });
         }
+        self.remembered(value, at)
+    }
+    pub fn remembered(&self, value: V<'c>, at: &[Ix]) -> Option<Lanes<'c>> {
         let k = (key(value), at.to_vec());
         self.scopes.iter().rev().find_map(|s| s.values.get(&k)).cloned()
     }

@@ -368,7 +368,7 @@ impl<'c> Em<'c> {
                 }
                 // A rank 0 tensor has no other value with an index: the clamped start is kept there.
                 let kept = [self.ix.constant(last)];
-                let clamped = match self.recall(start, &kept) {
+                let clamped = match self.remembered(start, &kept) {
                     Some(v) => v[0],
                     None => {
                         let x = self.eval(b, start, &[])[0];

@@ -80,10 +80,17 @@ pub fn split_wide<'c>(context: &'c Context, block: Blk<'c>, budget: usize) {
     }
 }
 
-/// `update(x, x)` becomes `update(x, copy of x)`: a buffer that is written in place is read by nothing else.
+/// `update(x, x)` becomes `update(x, copy of x)`: a buffer that is written in place is read by nothing else. A constant with
+/// other readers, in whose kernels it is made anew, becomes one of the update's own.
 pub fn copy_own_updates<'c>(context: &'c Context, block: Blk<'c>) {
     for op in ops(block).into_iter().filter(|o| name(*o) == "zml.dynamic_update_slice") {
         let own = operand(op, 0);
+        if let Some(constant) = def(own).filter(|d| kind_of(*d) == Kind::Constant && uses(own).len() > 1) {
+            let mut mapped: Map<'c> = HashMap::new();
+            clone_mapped(&B::before(context, op), constant, &mut mapped);
+            set_operand(op, 0, mapped[&key(own)]);
+            continue;
+        }
         for i in (1..op.operand_count()).filter(|i| key(operand(op, *i)) == key(own)).collect::<Vec<_>>() {
             let extents = shape(own.r#type());
             let identity: Vec<usize> = (0..extents.len()).collect();

@@ -180,3 +180,16 @@ fn nothing_to_reduce() {
         assert_eq!(kernels.run("empty", &[floats(&[])])[0], floats(&[1.0; 3]));
     }
 }
+
+#[test]
+fn a_reduced_value_says_where_an_update_goes() {
+    for kernels in devices() {
+        for (x, at) in [([3, 1, 7, 0, 2, 7], 7), ([-4, -9, -3, -7, -5, -6], 0), ([3, 99, 12, 5, 6, 7], 8)] {
+            let zeros = [0; 9 * 17];
+            let out = kernels.run("put", &[ints(&x), ints(&[-100]), ints(&zeros), ints(&[5])]);
+            let column = if at == 8 { 16 } else { at };
+            let places: Vec<usize> = (0..9 * 17).filter(|i| out[0][*i].int() != 0).collect();
+            assert_eq!(places, [at * 17 + column], "{x:?}");
+        }
+    }
+}

@@ -5,6 +5,7 @@
 
 mod lower;
 mod matrix;
+mod negate;
 mod serialize;
 mod shared;
 

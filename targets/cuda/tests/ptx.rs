@@ -109,6 +109,37 @@ fn wide_loads_through_the_read_only_cache() {
     });
 }
 
+/// ptxas takes -(-32768) for 32768, and LLVM takes a shift by 2^32 for one by 0 where the amount is tested alone.
+#[test]
+fn least_numbers_are_negated_and_large_amounts_shifted_by() {
+    let dispatch = |name: &str, t: &str, body: &str| {
+        format!(
+            "func.func private @{name}(%x: tensor<8x{t}>) -> tensor<8x{t}> attributes {{zml.dispatch, zml.hero = \"loop\", \
+             zml.label = \"{name}\", zml.alias = array<i64: -1>}} {{
+              %e = tensor.empty() : tensor<8x{t}>
+              %y = linalg.generic {{indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], \
+               iterator_types = [\"parallel\"]}} ins(%x : tensor<8x{t}>) outs(%e : tensor<8x{t}>) {{
+              ^bb0(%a: {t}, %o: {t}):
+                {body}
+                linalg.yield %r : {t}
+              }} -> tensor<8x{t}>
+              return %y : tensor<8x{t}>
+            }}\n"
+        )
+    };
+    let negate = "%z = arith.constant 0 : i16\n %r = arith.subi %z, %a : i16";
+    let magnitude = "%r = math.absi %a : i16";
+    let shift = "%z = arith.constant 0 : i64\n %n = arith.constant 64 : i64\n %m = arith.constant 63 : i64
+                 %fits = arith.cmpi ult, %a, %n : i64\n %by = arith.minui %a, %m : i64
+                 %s = arith.shli %a, %by : i64\n %r = arith.select %fits, %s, %z : i64";
+    let text =
+        [dispatch("negate", "i16", negate), dispatch("magnitude", "i16", magnitude), dispatch("shift", "i64", shift)];
+    let ptx = ptx(&text.concat(), &spec("sm_90a"));
+    assert!(!ptx.contains("neg.s16") && !ptx.contains("abs.s16"), "{ptx}");
+    assert_eq!(ptx.matches("neg.s32 %wide").count() + ptx.matches("abs.s32 %wide").count(), 16, "{ptx}");
+    assert_eq!(ptx.matches("shl.b64").count(), ptx.matches("selp.b64").count(), "{ptx}");
+}
+
 #[test]
 fn nothing_is_called_and_threads_are_bounded() {
     for (name, text) in fixtures() {

@@ -118,8 +118,9 @@ fn shift<'c>(b: &B<'c>, op: BinaryOp, d: DType, x: V<'c>, y: V<'c>) -> V<'c> {
         };
         return b.same("arith.shrsi", &[x, by]);
     }
+    // Not `fits` selecting the amount: LLVM drops the test then, since PTX's shifts clamp, and cuts the amount to 32 bits.
     let fits = b.cmpi("ult", y, b.cint(t, n));
-    let by = b.select(fits, y, b.cint(t, 0));
+    let by = b.same("arith.minui", &[y, b.cint(t, n - 1)]);
     let shifted = if op == BinaryOp::ShiftLeft {
         b.same("arith.shli", &[x, by])
     } else {
