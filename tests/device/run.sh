@@ -5,7 +5,8 @@
 #     DIR/run.sh [OUT]
 #
 # Needs the driver, and python3 with numpy for all but conformance. A Vulkan loader that the machine lacks may lie in
-# ./loader as .deb files. DEVICES: of "cuda vulkan" only these.
+# ./loader as .deb files. DEVICES: of "cuda vulkan" only these. CALLS:
+# of each program that is timed.
 set -uo pipefail
 cd "$(dirname "$0")"
 out=${1:-.}
@@ -35,8 +36,8 @@ if [ -d bench ]; then
     for program in bench/*/; do
         name=$(basename "$program")
         for device in $devices; do
-            ./zml-run bench "$program/$name.zml" --device "$device" --message-format json >"$out/$name-$device.json" ||
-                status=1
+            ./zml-run bench "$program/$name.zml" --device "$device" ${CALLS:+--calls "$CALLS"} --message-format json \
+                >"$out/$name-$device.json" || status=1
         done
     done
     python3 peer.py bench "$out/peer.json" >"$out/peer.log" 2>&1 || echo "the peer did not run: $(tail -1 "$out/peer.log")"
