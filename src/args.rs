@@ -109,6 +109,9 @@ pub struct Build {
     /// Folder for NAME.zml.
     #[arg(long, short, value_name = "DIR", default_value = ".")]
     pub output: PathBuf,
+    /// Put cubins beside the PTX of CUDA profiles of one architecture, made by this ptxas. Without PATH: the one in PATH.
+    #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = "ptxas")]
+    pub ptxas: Option<PathBuf>,
     /// Continue after pass PASS on the IR in FILE, as inspect-ir printed it.
     #[arg(long, num_args = 2, value_names = ["PASS", "FILE"])]
     pub from: Option<Vec<String>>,
@@ -161,6 +164,9 @@ pub struct Inspect {
     /// Every step of the host programs.
     #[arg(long)]
     pub steps: bool,
+    /// Say which of the files that this model.toml names are not those that the artifact was built from.
+    #[arg(long, value_name = "MODEL.toml")]
+    pub against: Option<PathBuf>,
 }
 #[derive(Args, Debug)]
 pub struct InspectIr {
@@ -292,6 +298,9 @@ pub struct Verify {
     /// Build NAME.zml again from this model.toml, and compare: the same inputs and the same zmlc give the same bytes.
     #[arg(long, value_name = "MODEL.toml")]
     pub rebuild: Option<PathBuf>,
+    /// With --rebuild: the ptxas for the cubins of the artifact. Default: the one in PATH.
+    #[arg(long, value_name = "PATH", requires = "rebuild")]
+    pub ptxas: Option<PathBuf>,
 }
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum WeightsChoice {

@@ -1,19 +1,26 @@
 //! From lowered modules to the artifact: the manifest is read back from the IR, so a build that resumes gives the same bytes.
 
 use crate::{
+    codes,
     failure::Failure,
     metadata::{self, WeightInfo},
     targets::Selected,
 };
 use melior::ir::Module;
-use std::{io::Write, path::Path};
-use zml_format::{BufferKind, Entry, Kernel, Manifest, Model, Profile, State, Weight, WeightSource, Writer};
-use zmlc_passes::{kernels, plan, target::Binary};
+use std::{collections::BTreeMap, io::Write, path::Path};
+use zml_format::{
+    BufferKind, Entry, Kernel, Manifest, Model, Native, Profile, Sources, State, Weight, WeightSource, Writer,
+};
+use zmlc_import::{diag::Diagnostic, tree::Span};
+use zmlc_passes::{kernels, plan, spec::DeviceSpec, target::Binary};
+use zmlc_target_cuda::{Ptxas, PtxasError};
 
 /// One device profile, with blobs of its own.
 pub struct Lowered {
     pub profile: Profile,
     pub model: Model,
+    /// None in IR that knows nothing of files.
+    pub sources: Option<Sources>,
     pub entries: Vec<Entry>,
     pub weights: Vec<WeightInfo>,
     pub states: Vec<State>,
@@ -25,6 +32,35 @@ impl Lowered {
     pub fn code(&self, i: usize) -> &[u8] {
         &self.blobs[self.profile.kernels[i].blob]
     }
+
+    /// Machine code beside the kernels, where the device profile is for one architecture.
+    pub fn assemble(&mut self, ptxas: &Ptxas, spec: &DeviceSpec) -> Result<(), Failure> {
+        let is_cuda = self.profile.target == "cuda";
+        let native = is_cuda.then(|| zmlc_target_cuda::native(spec, &self.profile.requires, ptxas)).flatten();
+        let Some((chip, requires)) = native else { return Ok(()) };
+        let mut made: BTreeMap<usize, usize> = BTreeMap::new();
+        for k in &self.profile.kernels {
+            if !made.contains_key(&k.blob) {
+                let cubin = ptxas.assemble(&self.blobs[k.blob], &chip).map_err(|e| ptxas_failure(&e))?;
+                made.insert(k.blob, blob(&mut self.blobs, &cubin));
+            }
+        }
+        let blobs = self.profile.kernels.iter().map(|k| made[&k.blob]).collect();
+        self.profile.native = Some(Native { producer: ptxas.to_string(), requires, blobs });
+        Ok(())
+    }
+}
+
+/// What is wrong with `--ptxas`, and what to do.
+pub fn ptxas_failure(e: &PtxasError) -> Failure {
+    let remedy = match e {
+        PtxasError::Absent { .. } | PtxasError::Other { .. } => {
+            "give the path of ptxas, which comes with the CUDA toolkit and in the PyPI package nvidia-cuda-nvcc, or build \
+             without --ptxas: the driver then compiles the kernels when they are first loaded"
+        }
+        PtxasError::Refused { .. } => "give a newer ptxas, or build without --ptxas",
+    };
+    Diagnostic::error(codes::PTXAS, Span::NONE, e.to_string()).hint(remedy).into()
 }
 
 /// Reads everything that the artifact needs from a module after its last pass.
@@ -61,10 +97,12 @@ pub fn collect(module: &Module, binaries: &[Binary], selected: &Selected) -> Res
             target: selected.target.name().into(),
             name: selected.spec.name.clone(),
             requires,
+            native: None,
             kernels,
             programs,
         },
         model: metadata::model(module).ok_or_else(|| missing("zml.model"))?,
+        sources: metadata::sources(module),
         entries,
         weights: metadata::weights(module).ok_or_else(|| missing("zml.weights"))?,
         states: metadata::states(module).ok_or_else(|| missing("zml.states"))?,
@@ -86,6 +124,7 @@ pub fn assemble(
     let mut writer = Writer::new();
     let first = lowered.first().ok_or_else(|| Failure::bug("a build without a profile"))?;
     let (model, entries, states) = (first.model.clone(), first.entries.clone(), first.states.clone());
+    let sources = first.sources.clone();
     let mut weights = vec![];
     for w in &first.weights {
         let source = if w.embed {
@@ -102,9 +141,8 @@ pub fn assemble(
         }
         let at: Vec<usize> = l.blobs.iter().map(|b| writer.blob(b)).collect();
         let mut profile = l.profile;
-        for k in &mut profile.kernels {
-            k.blob = at[k.blob];
-        }
+        let code = profile.kernels.iter_mut().map(|k| &mut k.blob);
+        code.chain(profile.native.iter_mut().flat_map(|n| &mut n.blobs)).for_each(|blob| *blob = at[*blob]);
         for b in profile.programs.iter_mut().flat_map(|p| &mut p.buffers) {
             if let BufferKind::Constant(c) = &mut b.kind {
                 *c = at[*c];
@@ -113,7 +151,8 @@ pub fn assemble(
         profiles.push(profile);
     }
     let producer = concat!("zmlc ", env!("CARGO_PKG_VERSION")).to_string();
-    Ok(writer.finish(Manifest { producer, model, weights, state: states, entries, profiles, blobs: vec![] }))
+    let manifest = Manifest { producer, model, sources, weights, state: states, entries, profiles, blobs: vec![] };
+    Ok(writer.finish(manifest))
 }
 
 /// Writes a file under a temporary name beside it and renames: a killed run leaves nothing under the final name.

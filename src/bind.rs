@@ -7,10 +7,10 @@ use crate::{
     front::Loaded,
     metadata::WeightInfo,
     model::{Embed, Model, StateSection},
-    names,
+    names, sources,
     weights::{self, WeightFile},
 };
-use zml_format::{State, Tensor};
+use zml_format::{Sources, State, Tensor};
 use zmlc_import::{
     diag::{Diagnostic, Diagnostics, did_you_mean},
     tree::{Span, Type},
@@ -25,12 +25,19 @@ pub struct Bound {
     pub plans: Vec<EntryPlan>,
     pub weights: Vec<WeightInfo>,
     pub states: Vec<State>,
+    pub sources: Sources,
     pub warnings: Diagnostics,
 }
 
 /// Matches arguments with weights and states.
 pub fn bind(model: &Model, loaded: &[Loaded], files: &[WeightFile]) -> Result<Bound, Failure> {
-    let mut bound = Bound { plans: vec![], weights: vec![], states: vec![], warnings: Diagnostics::default() };
+    let mut bound = Bound {
+        plans: vec![],
+        weights: vec![],
+        states: vec![],
+        sources: sources::of(model, loaded, files),
+        warnings: Diagnostics::default(),
+    };
     let mut states = States::default();
     let mut found = Diagnostics::default();
     let mut used: Vec<(usize, String)> = vec![];
@@ -62,7 +69,7 @@ pub fn bind(model: &Model, loaded: &[Loaded], files: &[WeightFile]) -> Result<Bo
                             bound.weights.push(WeightInfo {
                                 tensor: Tensor { name: key.clone(), ..tensor },
                                 sha256: String::new(),
-                                file: file_name(&files[file]),
+                                file: files[file].name(),
                                 key,
                                 embed: false,
                             });
@@ -192,9 +199,6 @@ impl States {
             found.push(Diagnostic::error(codes::MODEL_ENTRY, Span::NONE, message).hint(hint));
         }
     }
-}
-fn file_name(f: &WeightFile) -> String {
-    f.path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default()
 }
 /// File and key of the weight that an argument is: by the map, else by its name, else by the plain form of its name.
 fn weight_of(model: &Model, files: &[WeightFile], name: &str) -> Option<(usize, String)> {

@@ -9,6 +9,7 @@ pub const MODEL_ENTRY: &str = "E0902";
 pub const TARGET_LIST: &str = "E0903";
 pub const FILE: &str = "E0904";
 pub const DIMS: &str = "E0905";
+pub const PTXAS: &str = "E0906";
 pub const WEIGHTS: &str = "E1001";
 pub const ARTIFACT: &str = "E1101";
 pub const REBUILD: &str = "E1102";
@@ -37,6 +38,10 @@ pub const CODES: &[(&str, &str)] = &[
     (
         DIMS,
         "The program has dynamic dimensions, and model.toml does not say for which sizes to build it, or says so in a way that does not fit. Each combination of the sizes under [entry.dims] becomes a specialisation; the shapes of the inputs choose among them when the model runs.",
+    ),
+    (
+        PTXAS,
+        "--ptxas names no program that assembles PTX, or it refused the kernels. With --ptxas a CUDA profile of one architecture carries a cubin beside its PTX, so that the driver has nothing to compile; without it the driver compiles the PTX when a model is first loaded, and the runtime keeps the result.",
     ),
     (WEIGHTS, "A weights file lacks a tensor, or has it with another element type or shape than the program."),
     (ARTIFACT, "The .zml file is not an artifact that this version reads, or it is damaged."),

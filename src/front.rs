@@ -167,5 +167,6 @@ pub fn legalize<'c>(
         return Err(Failure::Input(found));
     }
     metadata::write(&b, &module, &bound.weights, &bound.states);
+    metadata::set_sources(&b, &module, &bound.sources);
     Ok(module)
 }

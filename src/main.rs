@@ -14,6 +14,7 @@ mod model;
 mod names;
 mod pipeline;
 mod printer;
+mod sources;
 mod targets;
 mod vendor;
 mod weights;

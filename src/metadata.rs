@@ -2,7 +2,7 @@
 //! attributes, and reading them back into the manifest.
 
 use melior::ir::{Attribute, Module};
-use zml_format::{DType, Model, State, Tensor};
+use zml_format::{DType, Model, Source, Sources, State, Tensor};
 use zmlc_passes::ir::{B, O, array, attr, dict_get, read};
 
 /// A weight as the IR knows it: everything but its bytes.
@@ -51,6 +51,25 @@ pub fn write(b: &B, module: &Module, weights: &[WeightInfo], states: &[State]) {
         })
         .collect();
     zmlc_passes::ir::rewrite::set_attr(root(module), "zml.states", b.array(&list));
+}
+
+/// The digests of the files that the module comes from.
+pub fn set_sources(b: &B, module: &Module, sources: &Sources) {
+    let list = |all: &[Source]| {
+        let one = |s: &Source| b.dict(&[("name", b.str(&s.name)), ("sha256", b.str(&s.sha256))]);
+        b.array(&all.iter().map(one).collect::<Vec<Attribute>>())
+    };
+    let files =
+        [("model", b.str(&sources.model)), ("programs", list(&sources.programs)), ("weights", list(&sources.weights))];
+    zmlc_passes::ir::rewrite::set_attr(root(module), "zml.sources", b.dict(&files));
+}
+pub fn sources(module: &Module) -> Option<Sources> {
+    let a = attr(root(module), "zml.sources")?;
+    let list = |key: &str| -> Option<Vec<Source>> {
+        let one = |a| Some(Source { name: text(a, "name")?, sha256: text(a, "sha256")? });
+        array(dict_get(a, key)?).into_iter().map(one).collect()
+    };
+    Some(Sources { model: text(a, "model")?, programs: list("programs")?, weights: list("weights")? })
 }
 
 /// The profile that a module is being lowered for, `cuda:sm_90a`.

@@ -56,6 +56,15 @@ impl WeightFile {
         tensors.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(WeightFile { path: path.to_path_buf(), map, tensors })
     }
+    /// Without folders.
+    pub fn name(&self) -> String {
+        self.path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+    /// All that comes before the values.
+    pub fn header(&self) -> &[u8] {
+        let length = self.map.first_chunk().map_or(0, |n| u64::from_le_bytes(*n));
+        usize::try_from(length).ok().and_then(|n| self.map.get(..n.checked_add(8)?)).unwrap_or(&self.map)
+    }
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.tensors.iter().map(|t| t.name.as_str())
     }

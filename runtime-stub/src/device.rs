@@ -122,6 +122,8 @@ pub struct Device {
     info: DeviceInfo,
     profile: usize,
     profile_name: String,
+    /// What made the profile's machine code, if the device takes that.
+    native: Option<String>,
     passed_over: Vec<String>,
     pub(crate) cache: Arc<Cache>,
     spans: Arc<Spans>,
@@ -157,20 +159,22 @@ impl Device {
         let spans = Arc::<Spans>::default();
         for (at, backend) in asked.iter().enumerate() {
             match serve(*backend, index, profiles, &spans) {
-                Ok((driver, info, profile)) => {
+                Ok(found) => {
+                    reasons.extend(found.native_left.iter().cloned());
                     reasons.extend(asked[at + 1..].iter().map(|b| format!("{b}: not needed, {backend} comes first")));
-                    opened = Some((driver, info, profile));
+                    opened = Some(found);
                     break;
                 }
                 Err(why) => reasons.push(format!("{backend}: {}; {}", why.cause, why.remedy)),
             }
         }
-        let Some((driver, info, profile)) = opened else {
+        let Some(Chosen { opened: driver, device: info, profile, native_left }) = opened else {
             return Err(Error::NoDevice(format!("no device can run `{model}`\n  {}", reasons.join("\n  "))));
         };
         let profile_name = profiles[profile].name.clone();
+        let native = profiles[profile].native.as_ref().filter(|_| native_left.is_none()).map(|n| n.producer.clone());
         let cache = Arc::new(Cache::of_user());
-        Ok(Device { driver, info, profile, profile_name, passed_over: reasons, cache, spans })
+        Ok(Device { driver, info, profile, profile_name, native, passed_over: reasons, cache, spans })
     }
 
     pub fn info(&self) -> &DeviceInfo {
@@ -180,7 +184,13 @@ impl Device {
     pub fn profile(&self) -> usize {
         self.profile
     }
-    /// One line for each other backend of the artifact: why it did not serve.
+    /// What made the machine code of the profile that the device loads: `ptxas 13.0.88`. None where the device's driver
+    /// compiles the kernels itself.
+    pub fn native(&self) -> Option<&str> {
+        self.native.as_deref()
+    }
+    /// One line for each other backend of the artifact: why it did not serve; and one for machine code that this device
+    /// does not load.
     pub fn passed_over(&self) -> &[String] {
         &self.passed_over
     }
@@ -196,7 +206,8 @@ impl Device {
 }
 impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "{}, profile {}", self.info, self.profile_name)
+        write!(f, "{}, profile {}", self.info, self.profile_name)?;
+        self.native.iter().try_for_each(|by| write!(f, ", machine code by {by}"))
     }
 }
 impl fmt::Debug for Device {
@@ -212,8 +223,8 @@ pub(crate) type Offer = Result<(DeviceInfo, String), Unavailable>;
 pub(crate) fn survey(profiles: &[Profile]) -> Vec<(Backend, Offer)> {
     let offered = Backend::ALL.into_iter().filter(|b| profiles.iter().any(|p| p.target == b.name()));
     let look = |backend| {
-        let (_, device, profile) = choose(backend, None, profiles, &Spans::default(), |_, _, _| Ok(()))?;
-        Ok((device, profiles[profile].name.clone()))
+        let found = choose(backend, None, profiles, &Spans::default(), |_, _, _| Ok(()))?;
+        Ok((found.device, profiles[found.profile].name.clone()))
     };
     offered.map(|b| (b, look(b))).collect()
 }
@@ -223,9 +234,18 @@ fn serve(
     index: Option<usize>,
     profiles: &[Profile],
     spans: &Spans,
-) -> Result<(Arc<dyn Driver>, DeviceInfo, usize), Unavailable> {
+) -> Result<Chosen<Arc<dyn Driver>>, Unavailable> {
     let open = |platform: &dyn Platform, i, requires: &_| spans.time("open the device", || platform.open(i, requires));
     choose(backend, index, profiles, spans, open)
+}
+
+/// A device, what opening it gave, and the profile that it runs.
+struct Chosen<T> {
+    opened: T,
+    device: DeviceInfo,
+    profile: usize,
+    /// Why the device does not load the profile's machine code, if there is some.
+    native_left: Option<String>,
 }
 
 /// The first device of a backend, GPUs before software, with the first profile that it satisfies.
@@ -235,7 +255,7 @@ fn choose<T>(
     profiles: &[Profile],
     spans: &Spans,
     open: impl Fn(&dyn Platform, usize, &Requires) -> Result<T>,
-) -> Result<(T, DeviceInfo, usize), Unavailable> {
+) -> Result<Chosen<T>, Unavailable> {
     let platform = drivers::platform(backend, spans)?;
     let devices = platform.devices();
     let mut order: Vec<usize> = match index {
@@ -251,7 +271,10 @@ fn choose<T>(
     let (mut reasons, mut remedy) = (vec![], String::new());
     for i in order {
         match fit(&*platform, i, profiles, &open) {
-            Ok((opened, profile)) => return Ok((opened, devices[i].clone(), profile)),
+            Ok((opened, profile)) => {
+                let native_left = native_left(&*platform, i, &profiles[profile]);
+                return Ok(Chosen { opened, device: devices[i].clone(), profile, native_left });
+            }
             Err(why) => {
                 reasons.push(why.cause);
                 remedy = why.remedy;
@@ -259,6 +282,16 @@ fn choose<T>(
         }
     }
     Err(Unavailable { cause: reasons.join("; "), remedy })
+}
+
+/// A line of why a device that runs a profile does not load its machine code.
+fn native_left(platform: &dyn Platform, i: usize, profile: &Profile) -> Option<String> {
+    let native = profile.native.as_ref()?;
+    let unmet = platform.unmet(i, &native.requires);
+    let line = |why: &str| {
+        format!("machine code by {}: {why}; the driver compiles the kernels of the profile instead", native.producer)
+    };
+    (!unmet.is_empty()).then(|| line(&unmet.join(", ")))
 }
 
 fn fit<T>(
@@ -288,6 +321,7 @@ fn fit<T>(
     // An old driver is cured by a new one, another chip by another build.
     let remedy = match device.backend {
         Backend::Cuda if reasons.iter().any(|r| r.contains("its driver")) => "update the NVIDIA driver".into(),
+        Backend::Rocm if reasons.iter().any(|r| r.contains("its driver")) => "update ROCm".into(),
         Backend::Vulkan => {
             "use a newer driver, or build for a profile that asks for less (`zmlc targets vulkan`)".into()
         }

@@ -32,6 +32,12 @@ pub enum Error {
     /// A call took longer than the session allows. The device may still be at it.
     #[error("{device} did not finish within the deadline")]
     Deadline { device: String },
+    /// The driver does not take the machine code of the artifact, which it should by what the artifact says of it.
+    #[error(
+        "{device} does not load the machine code that the artifact has from {producer}: {why}; update the driver, or \
+         build again without --ptxas or with an older ptxas"
+    )]
+    NativeCode { device: String, producer: String, why: String },
     /// A vendor library that the package should hold is absent or does not serve.
     #[error("{0}")]
     Library(String),
@@ -64,6 +70,7 @@ impl Error {
             Error::OutOfMemory { .. } => "out-of-memory",
             Error::DeviceLost { .. } => "device-lost",
             Error::Deadline { .. } => "deadline",
+            Error::NativeCode { .. } => "native-code",
             Error::Library(_) => "library",
             Error::Driver { .. } => "driver",
             Error::Bug(_) => "bug",

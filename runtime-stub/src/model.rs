@@ -36,10 +36,15 @@ impl Model {
     ///
     /// [`Error::Weights`] names each place where absent weights were looked for.
     pub fn load(artifact: &Artifact, device: &Device, places: &WeightPlaces) -> Result<Model> {
-        let manifest = artifact.manifest.clone();
-        let Some(profile) = manifest.profiles.get(device.profile()) else {
+        let mut manifest = artifact.manifest.clone();
+        let Some(profile) = manifest.profiles.get_mut(device.profile()) else {
             return Err(Error::Input("the device was opened for another artifact".into()));
         };
+        if device.native().is_some() {
+            check_native(profile, artifact, device)?;
+            profile.use_native();
+        }
+        let profile = &*profile;
         let (driver, spans) = (&device.driver, Spans::default());
         let mut memory = Owned::new(driver);
         let tally = Tally::default();
@@ -59,7 +64,10 @@ impl Model {
             let each = |(blob, at): (&usize, &Region)| driver.upload(*at, artifact.blob(*blob));
             spans.time("upload constants", || constants.iter().try_for_each(each))
         };
-        let load = || spans.time("load kernels", || driver.clone().load(profile, artifact, &device.cache));
+        let load = || {
+            let loaded = spans.time("load kernels", || driver.clone().load(profile, artifact, &device.cache));
+            loaded.map_err(|e| if device.native().is_some() { refused(e, device) } else { e })
+        };
         let outside = manifest.weights.iter().any(|w| matches!(w.source, WeightSource::External { .. }));
         let kernels = if outside {
             // Reading files takes as long as compiling kernels, or longer.
@@ -131,6 +139,32 @@ impl Drop for Loaded {
     fn drop(&mut self) {
         self.device.driver.unload(self.kernels);
     }
+}
+
+/// Machine code is an ELF file: a driver would take anything else for text to compile.
+fn check_native(profile: &Profile, artifact: &Artifact, device: &Device) -> Result<()> {
+    let blobs = profile.native.iter().flat_map(|n| &n.blobs);
+    match blobs.clone().find(|b| !artifact.blob(**b).starts_with(b"\x7fELF")) {
+        Some(_) => Err(bad_native(device, "it is no ELF file".into())),
+        None => Ok(()),
+    }
+}
+
+/// A driver that does not take the machine code. That the device fails otherwise stays what it is.
+fn refused(e: Error, device: &Device) -> Error {
+    match e {
+        Error::Driver { call, code, log, .. } => {
+            let log = log.trim();
+            let said = if log.is_empty() { String::new() } else { format!(" ({log})") };
+            bad_native(device, format!("{call} failed: {code}{said}"))
+        }
+        other => other,
+    }
+}
+
+fn bad_native(device: &Device, why: String) -> Error {
+    let producer = device.native().unwrap_or_default().to_owned();
+    Error::NativeCode { device: device.info().to_string(), producer, why }
 }
 
 /// Index of the one among `tensors` that has this name, or of the number itself.

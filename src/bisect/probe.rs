@@ -20,8 +20,9 @@ impl Probe {
         let m = &artifact.manifest;
         let mut p = m.profiles[profile].clone();
         let mut blobs = BTreeMap::new();
-        for k in &mut p.kernels {
-            k.blob = *blobs.entry(k.blob).or_insert_with(|| writer.blob(artifact.blob(k.blob)));
+        let code = p.kernels.iter_mut().map(|k| &mut k.blob);
+        for blob in code.chain(p.native.iter_mut().flat_map(|n| &mut n.blobs)) {
+            *blob = *blobs.entry(*blob).or_insert_with(|| writer.blob(artifact.blob(*blob)));
         }
         p.programs = pairs.iter().map(program).collect();
         let manifest = Manifest {

@@ -2,7 +2,7 @@
 
 use crate::{
     args::Build,
-    artifact::{self, Lowered},
+    artifact::{self, Lowered, ptxas_failure},
     bind, codes,
     failure::Failure,
     front,
@@ -24,6 +24,7 @@ use zmlc_import::{
     tree::Span,
 };
 use zmlc_passes::{context, pass::Times};
+use zmlc_target_cuda::Ptxas;
 
 pub fn run(args: &Build, printer: Printer) -> Result<(), Failure> {
     let begin = Instant::now();
@@ -33,6 +34,8 @@ pub fn run(args: &Build, printer: Printer) -> Result<(), Failure> {
     let without: Vec<&str> = args.without.iter().map(String::as_str).collect();
     let fusion = if args.unfused { Fusion::Off } else { Fusion::On };
     let mut options = Options { without: &without, fusion, ..Options::default() };
+
+    let ptxas = args.ptxas.as_deref().map(Ptxas::open).transpose().map_err(|e| ptxas_failure(&e))?;
 
     bar.set_message("reading");
     let source = match &args.from {
@@ -50,11 +53,21 @@ pub fn run(args: &Build, printer: Printer) -> Result<(), Failure> {
     let device = Options { after: source.after, ..options };
     bar.set_message(format!("compiling for {}", ids(&source.selected)));
     let results = pipeline::each(&source.selected, |s| {
-        pipeline::lower(&source.text, s, device, None, |m, b| artifact::collect(m, &b, s))
-            .map_err(|e| with_reproducer(e, &source.text, s, device, &args.output))
+        let lowered = pipeline::lower(&source.text, s, device, None, |m, b| artifact::collect(m, &b, s));
+        let (mut lowered, mut times) =
+            lowered.map_err(|e| with_reproducer(e, &source.text, s, device, &args.output))?;
+        if let Some(ptxas) = &ptxas {
+            let begin = Instant::now();
+            lowered.assemble(ptxas, &s.spec)?;
+            times.push(("ptxas", begin.elapsed()));
+        }
+        Ok((lowered, times))
     });
     bar.finish_and_clear();
     let (lowered, times) = settle(results, &source.selected)?;
+    if ptxas.is_some() && lowered.iter().all(|l| l.profile.native.is_none()) {
+        printer.note("--ptxas has nothing to do: none of these is a CUDA profile of one architecture");
+    }
 
     let name = lowered[0].model.name.clone();
     let external: Vec<WeightInfo> = lowered[0].weights.iter().filter(|w| !w.embed).cloned().collect();

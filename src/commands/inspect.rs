@@ -1,8 +1,8 @@
 //! `zmlc inspect ARTIFACT`: what is in it.
 
-use crate::{args::Inspect, codes, failure::Failure, printer::Printer};
+use crate::{args::Inspect, codes, failure::Failure, model::Model, printer::Printer};
 use serde_json::json;
-use std::fmt::Write;
+use std::{collections::BTreeSet, fmt::Write, path::Path};
 use zml_format::{
     Argument, Artifact, BufferKind, Entry, Manifest, Program, Step, Tensor, WeightSource, sizes, symbolic,
 };
@@ -15,8 +15,10 @@ pub fn run(args: &Inspect, printer: Printer) -> Result<(), Failure> {
         Failure::from(d)
     })?;
     let m = &artifact.manifest;
-    let json = json!({"digest": artifact.digest(), "manifest": m});
+    let mut json = json!({"digest": artifact.digest(), "manifest": m});
     let mut text = format!("{} {}, by {}\nsha256 {}\n", m.model.name, m.model.version, m.producer, artifact.digest());
+    let differ = args.against.as_deref().map(|model| against(m, model)).transpose()?;
+    sources(m, differ.as_deref(), &mut text);
     entries(m, &mut text);
     weights(m, &mut text);
     for p in &m.profiles {
@@ -26,7 +28,14 @@ pub fn run(args: &Inspect, printer: Printer) -> Result<(), Failure> {
         let bytes: u64 = blobs.iter().map(|b| m.blobs[*b].bytes).sum();
         let _ = writeln!(text, "\n{}:{}  {} kernels, {bytes} bytes of code", p.target, p.name, p.kernels.len());
         let r = &p.requires;
-        let _ = writeln!(text, "  needs {} {} {}", r.api, r.arch, r.features.join(" "));
+        let mut needs = vec![r.driver(&p.target), r.arch.clone(), r.features.join(" ")];
+        needs.retain(|n| !n.is_empty());
+        let _ = writeln!(text, "  needs {}", needs.join(", "));
+        if let Some(n) = &p.native {
+            let bytes: u64 = n.blobs.iter().collect::<BTreeSet<_>>().iter().map(|b| m.blobs[**b].bytes).sum();
+            let (arch, driver) = (&n.requires.arch, n.requires.driver(&p.target));
+            let _ = writeln!(text, "  cubin of {bytes} bytes for {arch} by {}, needs {driver}", n.producer);
+        }
         for (entry, program) in m.entries.iter().zip(&p.programs) {
             let c = Counts::of(&program.steps);
             let calls = if c.calls > 0 { format!("{} library calls, ", c.calls) } else { String::new() };
@@ -49,8 +58,35 @@ pub fn run(args: &Inspect, printer: Printer) -> Result<(), Failure> {
                 writeln!(text, "    {:<32} block {:?}, {} buffers  {}", k.symbol, k.block, k.buffers.len(), k.label);
         }
     }
+    if let Some(list) = differ {
+        json["differ"] = list.into();
+    }
     printer.result(&text, &json);
     Ok(())
+}
+
+/// Which files of a model.toml are not those that the artifact was built from.
+fn against(m: &Manifest, model: &Path) -> Result<Vec<String>, Failure> {
+    let Some(old) = &m.sources else {
+        let d = Diagnostic::error(codes::ARTIFACT, Span::NONE, "the artifact does not say what it was built from");
+        return Err(d.hint("build it again with this zmlc, or compare with `zmlc verify --rebuild`").into());
+    };
+    Ok(old.differences(&crate::sources::read(&Model::read(model)?)?))
+}
+fn sources(m: &Manifest, differ: Option<&[String]>, text: &mut String) {
+    let Some(s) = &m.sources else { return };
+    let _ = writeln!(text, "\nbuilt from, by sha256\n  {}  model.toml", s.model);
+    for p in &s.programs {
+        let _ = writeln!(text, "  {}  program of entry {}", p.sha256, p.name);
+    }
+    for w in &s.weights {
+        let _ = writeln!(text, "  {}  header of {}", w.sha256, w.name);
+    }
+    match differ {
+        Some([]) => text.push_str("  all of them are as they were\n"),
+        Some(list) => list.iter().for_each(|d| text.push_str(&format!("  {d}\n"))),
+        None => {}
+    }
 }
 
 /// `tensor<batchx784xf32>`, over all specialisations.

@@ -38,7 +38,7 @@ pub fn run(args: &Verify, printer: Printer) -> Result<(), Failure> {
         let artifact = open(path)?;
         kernels(&artifact, &shown.to_string())?;
         let digest = artifact.digest();
-        let again = args.rebuild.as_deref().map(|model| rebuild(&artifact, path, model)).transpose()?;
+        let again = args.rebuild.as_deref().map(|model| rebuild(&artifact, args, model)).transpose()?;
         let how = if again.is_some() { "ok, and built again" } else { "ok" };
         printer.result(
             &format!("{shown}: sha256:{digest}: {how}\n"),
@@ -76,14 +76,16 @@ fn open(path: &Path) -> Result<Artifact, Failure> {
 }
 
 /// Builds the artifact's profiles again. An error says in what the two differ.
-fn rebuild(artifact: &Artifact, path: &Path, model: &Path) -> Result<(), Failure> {
+fn rebuild(artifact: &Artifact, verify: &Verify, model: &Path) -> Result<(), Failure> {
     let old = &artifact.manifest;
+    let has_cubins = old.profiles.iter().any(|p| p.native.is_some());
     let scratch = tempfile::tempdir().map_err(|e| Failure::file(&std::env::temp_dir(), "write", &e))?;
     let profiles: Vec<String> = old.profiles.iter().map(|p| format!("{}:{}", p.target, p.name)).collect();
     let args = Build {
         model: Some(model.into()),
         target: Some(profiles.join(",")),
         output: scratch.path().into(),
+        ptxas: has_cubins.then(|| verify.ptxas.clone().unwrap_or_else(|| "ptxas".into())),
         from: None,
         timings: false,
         unfused: false,
@@ -99,7 +101,7 @@ fn rebuild(artifact: &Artifact, path: &Path, model: &Path) -> Result<(), Failure
     let differs = differences(old, &again.manifest);
     let message = format!(
         "{} is not what {} gives: sha256:{} when built again; {}",
-        path.display(),
+        verify.path.display(),
         model.display(),
         again.digest(),
         if differs.is_empty() { "the bytes differ".into() } else { differs.join("; ") }
@@ -113,6 +115,9 @@ fn differences(old: &Manifest, new: &Manifest) -> Vec<String> {
     let mut found = vec![];
     if old.producer != new.producer {
         found.push(format!("it was built by {}, this is {}", old.producer, new.producer));
+    }
+    if let (Some(a), Some(b)) = (&old.sources, &new.sources) {
+        found.extend(a.differences(b));
     }
     for w in &old.weights {
         match new.weights.iter().find(|n| n.tensor.name == w.tensor.name) {
@@ -128,6 +133,11 @@ fn differences(old: &Manifest, new: &Manifest) -> Vec<String> {
     for (a, b) in old.profiles.iter().zip(&new.profiles) {
         if code(old, a) != code(new, b) || a.programs != b.programs {
             found.push(format!("the code for {}:{} is other code", a.target, a.name));
+        }
+        if let (Some(a), Some(b)) = (&a.native, &b.native)
+            && a.producer != b.producer
+        {
+            found.push(format!("its cubins were made by {}, this is {}", a.producer, b.producer));
         }
     }
     found

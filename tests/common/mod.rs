@@ -24,6 +24,18 @@ pub fn corpus(case: &str) -> Option<PathBuf> {
     eprintln!("skipped: no corpus at {}", case.display());
     None
 }
+/// NVIDIA's assembler: `ZMLC_PTXAS`, or the `nvidia-cuda-nvcc` wheel in `.venv`; none after saying so.
+pub fn ptxas() -> Option<PathBuf> {
+    let given = std::env::var_os("ZMLC_PTXAS").map(PathBuf::from);
+    let pythons = std::fs::read_dir(Path::new(ROOT).join(".venv/lib")).into_iter().flatten().flatten();
+    let wheels =
+        pythons.filter_map(|p| std::fs::read_dir(p.path().join("site-packages/nvidia")).ok()).flatten().flatten();
+    let found = given.or_else(|| wheels.map(|d| d.path().join("bin/ptxas")).filter(|p| p.is_file()).max());
+    if found.is_none() {
+        eprintln!("skipped: no ptxas (ZMLC_PTXAS, .venv)");
+    }
+    found
+}
 /// Runs zmlc in `folder`.
 pub fn zmlc(folder: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_zmlc")).current_dir(folder).args(arguments).output().expect("zmlc starts")

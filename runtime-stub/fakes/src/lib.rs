@@ -8,7 +8,7 @@
 //! | `ZML_FAKE_FAIL` | `NAME#N=CODE`: the Nth call of NAME fails with CODE |
 //! | `ZML_FAKE_BUSY` | times that a stream says it is not done yet when it is asked, 0 |
 //! | `ZML_FAKE_DEVICES` | number of devices, 1 |
-//! | `ZML_FAKE_VERSION` | of the driver, 12080 |
+//! | `ZML_FAKE_VERSION` | of the driver, 12080 or 60200000 |
 //! | `ZML_FAKE_CAPABILITY` | compute capability, `9.0` |
 //! | `ZML_FAKE_CHIP` | AMD chip, `gfx942:sramecc+:xnack-` |
 //!

@@ -63,7 +63,8 @@ pub unsafe fn count(name: &str, to: *mut i32) -> Code {
 }
 pub unsafe fn version(name: &str, to: *mut i32) -> Code {
     call(name, "", |_| {
-        let v = variable("ZML_FAKE_VERSION", "12080").parse().unwrap_or(0);
+        let usual = if name.starts_with("hip") { "60200000" } else { "12080" };
+        let v = variable("ZML_FAKE_VERSION", usual).parse().unwrap_or(0);
         // Safety: as above.
         unsafe { *to = v };
         Ok(v.to_string())
@@ -335,6 +336,7 @@ pub fn error_text(code: Code, cuda: bool) -> (&'static CStr, &'static CStr) {
         (2, false) => (c"hipErrorOutOfMemory", c"out of memory"),
         (100, true) => (c"CUDA_ERROR_NO_DEVICE", c"no CUDA-capable device is detected"),
         (100, false) => (c"hipErrorNoDevice", c"no ROCm-capable device is detected"),
+        (200, true) => (c"CUDA_ERROR_INVALID_IMAGE", c"device kernel image is invalid"),
         (200, false) => (c"hipErrorInvalidImage", c"device kernel image is invalid"),
         (218, true) => (c"CUDA_ERROR_INVALID_PTX", c"a PTX JIT compilation failed"),
         (500, true) => (c"CUDA_ERROR_NOT_FOUND", c"named symbol not found"),

@@ -13,7 +13,8 @@
 //! 7. nothing writes a constant, a weight, or an input that is not donated;
 //! 8. a matrix of a library call lies within its slice, has rows or columns without gaps that do not overlap, and its
 //!    element types are some that are multiplied;
-//! 9. kernels have 1 to 2^31 threads a workgroup, scalars of whole words, and addresses of buffers in ascending order.
+//! 9. kernels have 1 to 2^31 threads a workgroup, scalars of whole words, and addresses of buffers in ascending order;
+//! 10. machine code has one blob for each kernel of its profile.
 //!
 //! It must not judge what a device can do: that is the runtime's.
 
@@ -62,6 +63,12 @@ impl Manifest {
             let at = format!("profile {}:{}", p.target, p.name);
             for k in &p.kernels {
                 self.has_blob(k.blob).and_then(|()| check_kernel(k)).map_err(|e| format!("{at}: {e}"))?;
+            }
+            if let Some(native) = &p.native {
+                native.blobs.iter().try_for_each(|b| self.has_blob(*b)).map_err(|e| format!("{at}: {e}"))?;
+                ensure(native.blobs.len() == p.kernels.len(), || {
+                    format!("{at}: machine code of {} kernels for {}", native.blobs.len(), p.kernels.len())
+                })?;
             }
             ensure(p.programs.len() == self.entries.len(), || {
                 format!("{at}: {} programs for {} entries", p.programs.len(), self.entries.len())

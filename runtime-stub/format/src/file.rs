@@ -11,7 +11,7 @@
 //! | 64 | | manifest, JSON, UTF-8 |
 //! | | | blobs, each at a multiple of 64, zeros between |
 
-use crate::{BlobInfo, Manifest, Step};
+use crate::{BlobInfo, Manifest, Profile, Step};
 use sha2::{Digest, Sha256};
 use std::{
     collections::BTreeMap,
@@ -23,8 +23,8 @@ use std::{
 
 /// The newest version; older ones are read too. A file is written as the least version that has all it needs:
 /// 1, 2 where an entry has `dims`, 3 where a program calls a library or counts a loop's turns, 4 where a kernel has
-/// `addresses`.
-pub const FORMAT_VERSION: u32 = 4;
+/// `addresses`, 5 where there are `sources`, a profile has `native`, one for ROCm an `api`, or a kernel `overlaps`.
+pub const FORMAT_VERSION: u32 = 5;
 const MAGIC: &[u8; 8] = b"ZMLMODEL";
 const HEADER: usize = 64;
 const ALIGN: usize = 64;
@@ -125,9 +125,19 @@ impl Writer {
     }
 }
 
-/// The least version whose readers know all that a manifest has.
+/// The least version to write a manifest as: its readers know all that it has.
 fn version(m: &Manifest) -> u32 {
-    if m.profiles.iter().flat_map(|p| &p.kernels).any(|k| !k.addresses.is_empty()) {
+    // `overlaps` came without a version of its own: files of versions 1 to 4 may have it.
+    let overlaps = m.profiles.iter().flat_map(|p| &p.kernels).any(|k| k.overlaps);
+    if overlaps { FORMAT_VERSION } else { stated(m) }
+}
+
+/// The least version in which a manifest may have all that it has.
+fn stated(m: &Manifest) -> u32 {
+    let newest = |p: &Profile| p.native.is_some() || p.target == "rocm" && !p.requires.api.is_empty();
+    if m.sources.is_some() || m.profiles.iter().any(newest) {
+        5
+    } else if m.profiles.iter().flat_map(|p| &p.kernels).any(|k| !k.addresses.is_empty()) {
         4
     } else if m.profiles.iter().flat_map(|p| &p.programs).any(|p| calls_library(&p.steps) || counts_turns(&p.steps)) {
         3
@@ -205,11 +215,12 @@ impl Artifact {
                 return Err(E::Damaged("blob out of the file"));
             }
         }
-        if version(&manifest) > header.version {
-            let what = match version(&manifest) {
+        if stated(&manifest) > header.version {
+            let what = match stated(&manifest) {
                 2 => "`dims`",
                 3 => "library calls and no `turns`",
-                _ => "`addresses`",
+                4 => "`addresses`",
+                _ => "`sources`, `native` and `api` of ROCm",
             };
             return Err(E::Manifest(format!("version {} has no {what}", header.version)));
         }

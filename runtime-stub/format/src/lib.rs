@@ -7,8 +7,12 @@ mod dims;
 mod dtype;
 mod file;
 mod manifest;
+mod needs;
+mod sources;
 
 pub use dims::{Dim, sizes, symbolic};
 pub use dtype::DType;
 pub use file::{Artifact, ArtifactError, FORMAT_VERSION, Writer, calls_library};
 pub use manifest::*;
+pub use needs::{cuda_version, nvidia_driver};
+pub use sources::{Source, Sources};

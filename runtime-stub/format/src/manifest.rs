@@ -1,7 +1,7 @@
 //! What an artifact says of itself: the manifest, as JSON in the file. Every index is into the `Vec` that its doc names.
 //! Shapes are in elements, sizes and offsets in bytes, row-major, no padding.
 
-use crate::{DType, Dim};
+use crate::{DType, Dim, Sources};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -10,6 +10,9 @@ pub struct Manifest {
     /// `zmlc 0.1.0`: who wrote this.
     pub producer: String,
     pub model: Model,
+    /// What it was built from. None in files before version 5, and in those that were not built from a model.toml.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sources: Option<Sources>,
     pub weights: Vec<Weight>,
     pub state: Vec<State>,
     pub entries: Vec<Entry>,
@@ -131,17 +134,32 @@ pub struct Profile {
     /// `vulkan1.3`, `sm_90a`, `gfx942`.
     pub name: String,
     pub requires: Requires,
+    /// Machine code for a device that offers more: it is loaded instead of what `kernels` name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub native: Option<Native>,
     pub kernels: Vec<Kernel>,
     /// One for each of `Manifest::entries`, in that order.
     pub programs: Vec<Program>,
+}
+/// The kernels of a profile as machine code, which needs no compiler in the driver: an ELF file, on CUDA a cubin.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Native {
+    /// What made it: `ptxas 13.0.88`.
+    pub producer: String,
+    /// What a device must offer beside the profile's own requirements.
+    pub requires: Requires,
+    /// Index into `Manifest::blobs`, one for each of `Profile::kernels`.
+    pub blobs: Vec<usize>,
 }
 /// What a device must offer. Fields that a target has no use for are empty.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Requires {
-    /// Vulkan: least API version, `1.3`. CUDA: least driver version as `cuDriverGetVersion` counts, `12080`.
+    /// The least driver. Vulkan: API version, `1.3`. CUDA: as `cuDriverGetVersion` counts, `12080`. ROCm: version of the
+    /// code objects that it must load, `5`; empty in files before version 5.
     pub api: String,
-    /// CUDA: `sm_90a` (that chip alone), `sm_80+` (that and newer: PTX). ROCm: `gfx942`. Vulkan: empty.
+    /// CUDA: `sm_90a` (that chip alone), `sm_80` (that major version, this minor or newer), `sm_80+` (that and newer). ROCm: `gfx942`. Vulkan: empty.
     pub arch: String,
     /// Vulkan: feature names as in the specification, `shaderInt8`, and extension names, `VK_KHR_...`.
     pub features: Vec<String>,

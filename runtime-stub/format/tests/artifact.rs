@@ -24,6 +24,7 @@ fn example() -> (Writer, Manifest) {
             limits: vec![("maxPushConstantsSize".into(), 128)],
             ..Requires::default()
         },
+        native: None,
         kernels: vec![Kernel {
             symbol: "add".into(),
             blob: kernel,
@@ -65,6 +66,7 @@ fn example() -> (Writer, Manifest) {
     let m = Manifest {
         producer: "zmlc 0.1.0".into(),
         model: Model { name: "f".into(), version: "1".into() },
+        sources: None,
         weights: vec![
             Weight { tensor: tensor("w", &[4]), sha256: "00".into(), source: WeightSource::Embedded { blob: weight } },
             Weight {
@@ -200,10 +202,10 @@ fn other_versions_are_named() {
     f[8] = 9;
     assert_eq!(
         refused(f.clone()),
-        "artifact format version 9; this program reads versions 1 to 4: use a newer runtime, or build again with this zmlc"
+        "artifact format version 9; this program reads versions 1 to 5: use a newer runtime, or build again with this zmlc"
     );
     f[8] = 0;
-    assert_eq!(refused(f), "artifact format version 0; this program reads versions 1 to 4");
+    assert_eq!(refused(f), "artifact format version 0; this program reads versions 1 to 5");
 }
 
 #[test]
@@ -229,6 +231,58 @@ fn addresses_are_version_4() {
     assert_eq!(Artifact::from_bytes(file.clone()).unwrap().manifest.profiles, m.profiles);
     file[8] = 3;
     assert!(refused(file).ends_with("the manifest is invalid: version 3 has no `addresses`"));
+}
+
+#[test]
+fn sources_machine_code_and_drivers_are_version_5() {
+    type Edit = fn(&mut Manifest);
+    let edits: [Edit; 3] = [
+        |m| m.sources = Some(Sources { model: "00".into(), programs: vec![], weights: vec![] }),
+        |m| m.profiles[0].native = Some(native(vec![1])),
+        |m| {
+            m.profiles[0].target = "rocm".into();
+            m.profiles[0].requires.api = "5".into();
+        },
+    ];
+    for edit in edits {
+        let (w, mut m) = example();
+        edit(&mut m);
+        let mut file = w.finish(m.clone());
+        assert_eq!(file[8], 5);
+        let read = Artifact::from_bytes(file.clone()).unwrap().manifest;
+        assert_eq!((read.sources, read.profiles), (m.sources, m.profiles));
+        file[8] = 4;
+        assert!(refused(file).ends_with("invalid: version 4 has no `sources`, `native` and `api` of ROCm"));
+    }
+}
+
+/// Kernels that overlap were written before they had a version: every version has them, and only 5 is written for them.
+#[test]
+fn overlaps_is_read_in_every_version() {
+    let (w, mut m) = example();
+    m.profiles[0].kernels[0].overlaps = true;
+    let mut file = w.finish(m.clone());
+    assert_eq!(file[8], 5);
+    for version in 1..=5 {
+        file[8] = version;
+        assert_eq!(Artifact::from_bytes(file.clone()).unwrap().manifest.profiles, m.profiles, "{version}");
+    }
+}
+
+#[test]
+fn machine_code_takes_the_place_of_the_kernels() {
+    let (_, mut m) = example();
+    let p = &mut m.profiles[0];
+    p.native = Some(native(vec![1]));
+    p.use_native();
+    assert_eq!((p.kernels[0].blob, &p.native), (1, &None));
+    p.use_native();
+    assert_eq!(p.kernels[0].blob, 1);
+}
+
+fn native(blobs: Vec<usize>) -> Native {
+    let requires = Requires { api: "13000".into(), arch: "sm_90a".into(), ..Requires::default() };
+    Native { producer: "ptxas 13.0.88".into(), requires, blobs }
 }
 
 #[test]
@@ -291,6 +345,8 @@ fn invalid_manifests_are_refused_by_name() {
         (|m| m.entries[0].results[1].tensor.shape = vec![2, 2], "result `n` is not of the type of state `s`"),
         (|m| m.entries[0].results[0].state = Some(0), "two results are the next value of state `s`"),
         (|m| m.profiles[0].kernels[0].blob = 5, "profile vulkan:vulkan1.2: blob 5 does not exist"),
+        (|m| m.profiles[0].native = Some(native(vec![5])), "profile vulkan:vulkan1.2: blob 5 does not exist"),
+        (|m| m.profiles[0].native = Some(native(vec![])), "machine code of 0 kernels for 1"),
         (|m| m.profiles[0].kernels[0].block[1] = 0, "kernel add has a workgroup of [64, 0, 1] threads"),
         (|m| m.profiles[0].kernels[0].block = [1 << 16; 3], "kernel add has a workgroup of"),
         (|m| m.profiles[0].kernels[0].scalar_bytes = 3, "kernel add has scalars of broken words"),

@@ -20,7 +20,7 @@ use std::{
     ptr::{null, null_mut},
     sync::{Arc, OnceLock},
 };
-use zml_format::Requires;
+use zml_format::{Requires, cuda_version};
 
 const SOURCE: Source = Source {
     flavor: Flavor::Cuda,
@@ -262,7 +262,7 @@ impl Platform for Cuda {
             Ok(least) => unmet.push(format!(
                 "its driver has CUDA {}, and {} is needed",
                 version_text(self.version),
-                version_text(least)
+                cuda_version(least.unsigned_abs())
             )),
             Err(_) => unmet.push(format!("the driver version `{}` is unknown to this runtime", requires.api)),
         }

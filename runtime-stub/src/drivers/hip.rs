@@ -93,8 +93,25 @@ fn chip_name(properties: &[u8]) -> Option<String> {
     Some(name.map(|b| char::from(*b)).collect())
 }
 
+/// `6.2` of what `hipDriverGetVersion` counts.
+fn version_text(version: i32) -> String {
+    format!("{}.{}", version / 10_000_000, version / 100_000 % 100)
+}
+
+/// The first version of HIP that loads code objects of a version; files before format version 5 do not say which they have.
+fn least_hip(code_object: &str) -> Option<i32> {
+    match code_object {
+        "" => Some(0),
+        "4" => Some(40_100_000),
+        "5" => Some(50_200_000),
+        _ => None,
+    }
+}
+
 pub(crate) struct Hip {
     library: &'static Library,
+    /// As `hipDriverGetVersion` counts: 60_200_000 and a patch is 6.2.
+    version: i32,
     devices: Vec<DeviceInfo>,
 }
 
@@ -118,14 +135,14 @@ impl Hip {
         if count == 0 {
             return Err(no_gpu("the driver lists no GPU".into()));
         }
-        let mut hip = Hip { library, devices: vec![] };
+        let mut hip = Hip { library, version, devices: vec![] };
         for i in 0..count {
-            hip.add(i, version).map_err(|f| no_gpu(format!("{} failed: {}", f.call, library.describe(f.code))))?;
+            hip.add(i).map_err(|f| no_gpu(format!("{} failed: {}", f.call, library.describe(f.code))))?;
         }
         Ok(hip)
     }
 
-    fn add(&mut self, index: i32, version: i32) -> Result<(), Failed> {
+    fn add(&mut self, index: i32) -> Result<(), Failed> {
         let api = &self.library.opened.api;
         let (mut device, mut name, mut memory) = (0, [0 as c_char; 256], 0usize);
         let mut properties = vec![0u64; PROPERTIES / 8];
@@ -145,7 +162,7 @@ impl Hip {
             name,
             kind: DeviceKind::DiscreteGpu,
             arch: chip_name(&properties).unwrap_or_default(),
-            driver: format!("HIP {}.{}", version / 10_000_000, version / 100_000 % 100),
+            driver: format!("HIP {}", version_text(self.version)),
             memory: memory as u64,
             bandwidth: None,
         });
@@ -163,6 +180,16 @@ impl Platform for Hip {
         let mut unmet = vec![];
         if *arch != requires.arch {
             unmet.push(format!("it is {arch}, and this is for {}", requires.arch));
+        }
+        match least_hip(&requires.api) {
+            Some(least) if self.version >= least => {}
+            Some(least) => unmet.push(format!(
+                "its driver has HIP {}, and {} is needed for code objects of version {}",
+                version_text(self.version),
+                version_text(least),
+                requires.api
+            )),
+            None => unmet.push(format!("code objects of version {} are unknown to this runtime", requires.api)),
         }
         let more = requires.features.iter().chain(requires.limits.iter().map(|l| &l.0));
         unmet.extend(more.map(|name| format!("`{name}` is unknown to this runtime")));
@@ -223,6 +250,13 @@ impl Vendor for Chip {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn code_objects_have_a_first_version_of_hip() {
+        let least = |code_object| least_hip(code_object).map(version_text);
+        assert_eq!((least("4").unwrap(), least("5").unwrap()), ("4.1".into(), "5.2".into()));
+        assert_eq!((least_hip(""), least_hip("6"), least_hip("x")), (Some(0), None, None));
+    }
 
     #[test]
     fn the_chip_is_found_anywhere_in_the_properties() {

@@ -38,6 +38,7 @@ pub fn builder(targets: &[&str]) -> Builder {
     let manifest = Manifest {
         producer: "test".into(),
         model,
+        sources: None,
         weights: vec![],
         state: vec![],
         entries: vec![],
@@ -63,7 +64,7 @@ fn profile(target: &str, writer: &mut Writer) -> Profile {
             ("generic", requires, writer.blob(ptx::module().as_bytes()))
         }
         _ => {
-            let requires = Requires { arch: "gfx942".into(), ..Requires::default() };
+            let requires = Requires { api: "5".into(), arch: "gfx942".into(), ..Requires::default() };
             ("gfx942", requires, writer.blob(ptx::module().as_bytes()))
         }
     };
@@ -80,7 +81,7 @@ fn profile(target: &str, writer: &mut Writer) -> Profile {
         overlaps: false,
     };
     let kernels = kernels::KERNELS.iter().map(kernel).collect();
-    Profile { target: target.into(), name: name.into(), requires, kernels, programs: vec![] }
+    Profile { target: target.into(), name: name.into(), requires, native: None, kernels, programs: vec![] }
 }
 
 impl Builder {

@@ -203,6 +203,7 @@ fn machines_that_cannot_run_it() {
     say("rocm", &[("ZML_FAKE_FAIL", "hipInit#1=100")]);
     say("rocm", &[("ZML_FAKE_DEVICES", "0")]);
     say("rocm", &[("ZML_FAKE_CHIP", "gfx1100")]);
+    say("rocm", &[("ZML_FAKE_VERSION", "50100000")]);
     insta::assert_snapshot!("machines", said);
 }
 

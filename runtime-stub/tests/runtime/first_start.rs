@@ -8,14 +8,19 @@ use zml_runtime::format::*;
 /// Backend, what is wrong with the machine, and what the line has to say of it.
 type Fault = (&'static str, &'static [(&'static str, &'static str)], &'static str);
 
-const FAULTS: [Fault; 10] = [
+const FAULTS: [Fault; 11] = [
     ("cuda", &[("ZML_LIBCUDA", "libabsent.so.1")], "install the NVIDIA driver"),
     ("cuda", &[("ZML_FAKE_DEVICES", "0")], "CUDA_VISIBLE_DEVICES"),
-    ("cuda", &[("ZML_FAKE_VERSION", "10020")], "has CUDA 10.2, and 11.1 is needed; update the NVIDIA driver"),
+    ("cuda", &[("ZML_FAKE_VERSION", "10020")], "has CUDA 10.2, and CUDA 11.1 (NVIDIA driver 455) is needed; update"),
     ("cuda", &[("ZML_FAKE_CAPABILITY", "7.5")], "it is sm_75, and this is for sm_80+; build for sm_75"),
     ("rocm", &[("ZML_LIBAMDHIP64", "libabsent.so.6")], "install ROCm's HIP runtime"),
     ("rocm", &[("ZML_FAKE_DEVICES", "0")], "/dev/kfd"),
     ("rocm", &[("ZML_FAKE_CHIP", "gfx1100")], "it is gfx1100, and this is for gfx942; build for gfx1100"),
+    (
+        "rocm",
+        &[("ZML_FAKE_VERSION", "50100000")],
+        "has HIP 5.1, and 5.2 is needed for code objects of version 5; update",
+    ),
     ("vulkan", &[("ZML_LIBVULKAN", "libabsent.so.1")], "install libvulkan1"),
     ("vulkan", &[("VK_DRIVER_FILES", "/nowhere.json"), ("VK_ICD_FILENAMES", "/nowhere.json")], "; "),
     ("cuda", &[("ZML_FAKE_FAIL", "cuInit#1=100")], "see that nvidia-smi lists a GPU"),

@@ -10,6 +10,7 @@ mod files;
 mod first_start;
 mod kernels;
 mod library;
+mod native;
 mod programs;
 mod ptx;
 mod versions;

@@ -1,16 +1,21 @@
-//! CUDA: kernels to PTX text, which the driver compiles when it loads the module.
+//! CUDA: kernels to PTX text, which the driver compiles when it loads the module, and with NVIDIA's assembler at hand to
+//! cubins, which need no compiling.
 //!
 //! All kernels of a profile are one PTX module, so [`Binary::bytes`](zmlc_passes::target::Binary) is the same for each
 //! and is stored once: the driver's compiler works per module, and one load of twenty kernels beats twenty loads.
 
+mod isa;
 mod lower;
 mod matrix;
 mod negate;
+mod ptxas;
 mod serialize;
 mod shared;
 
 pub use lower::LowerToNvvm;
+pub use ptxas::{Ptxas, PtxasError, native};
 
+use zml_format::Requires;
 use zmlc_passes::{
     pass::{Pass, PassError},
     spec::DeviceSpec,
@@ -43,6 +48,12 @@ impl Target for Cuda {
         _spec: &DeviceSpec,
     ) -> Result<Vec<Binary>, PassError> {
         serialize::serialize(context, module)
+    }
+    /// The driver version follows from the PTX itself.
+    fn requires(&self, spec: &DeviceSpec, binaries: &[Binary]) -> Requires {
+        let least = binaries.iter().filter_map(|b| isa::least_cuda(&b.bytes)).max();
+        let api = least.map_or_else(|| spec.requires.api.clone(), |l| l.to_string());
+        Requires { api, ..spec.requires.clone() }
     }
     fn disassemble(&self, bytes: &[u8], _spec: &DeviceSpec) -> Result<String, PassError> {
         let text = bytes.strip_suffix(&[0]).unwrap_or(bytes);

@@ -16,7 +16,7 @@ use zmlc_passes::{
     target::{Binary, Target},
     widen_predicates::WidenPredicates,
 };
-use zmlc_target_cuda::Cuda;
+use zmlc_target_cuda::{Cuda, Ptxas, PtxasError, native};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -153,13 +153,45 @@ fn nothing_is_called_and_threads_are_bounded() {
     }
 }
 
+/// What a profile says beforehand of the driver is what its PTX needs.
+#[test]
+fn the_least_driver_follows_from_the_ptx() {
+    let (_, text) = fixtures().into_iter().find(|f| f.0 == "add").unwrap();
+    for (name, api) in [("sm_90a", "12000"), ("sm_80", "11000"), ("generic", "11000")] {
+        let spec = spec(name);
+        let binaries = build(&text, &spec).unwrap();
+        assert_eq!((Cuda.requires(&spec, &binaries).api.as_str(), spec.requires.api.as_str()), (api, api), "{name}");
+    }
+}
+
+#[test]
+fn cubins_are_for_one_architecture_and_always_the_same() {
+    let Some(path) = ptxas() else { return skipped("cubins_are_for_one_architecture_and_always_the_same") };
+    let ptxas = Ptxas::open(&path).unwrap();
+    let (_, text) = fixtures().into_iter().find(|f| f.0 == "add").unwrap();
+    for (name, least) in [("sm_90a", 12000), ("sm_80", 11000)] {
+        let spec = spec(name);
+        let binaries = build(&text, &spec).unwrap();
+        let requires = Cuda.requires(&spec, &binaries);
+        let (chip, native) = native(&spec, &requires, &ptxas).unwrap();
+        let api: u32 = native.api.parse().unwrap();
+        assert!(api.is_multiple_of(1000) && api >= least, "a major version of CUDA: {api}");
+        assert_eq!((&chip[..], &native.arch[..]), (name, name));
+        let cubin = ptxas.assemble(&binaries[0].bytes, &chip).unwrap();
+        assert_eq!(cubin, ptxas.assemble(&binaries[0].bytes, &chip).unwrap());
+        assert!(cubin.windows(binaries[0].symbol.len()).any(|w| w == binaries[0].symbol.as_bytes()));
+    }
+    let spec = spec("generic");
+    assert!(native(&spec, &spec.requires, &ptxas).is_none());
+    let refused = ptxas.assemble(b"no PTX", "sm_90a").unwrap_err();
+    assert!(matches!(&refused, PtxasError::Refused { chip, .. } if chip == "sm_90a"), "{refused}");
+    assert!(matches!(Ptxas::open(Path::new("/absent/ptxas")), Err(PtxasError::Absent { .. })));
+    assert!(matches!(Ptxas::open(Path::new("/bin/true")), Err(PtxasError::Other { .. })));
+}
+
 #[test]
 fn ptxas_takes_every_kernel() {
-    let Some(ptxas) = ptxas() else {
-        // Straight to stderr: the test harness keeps what print macros write to itself.
-        let _ = writeln!(std::io::stderr(), "SKIPPED ptxas_takes_every_kernel: no ptxas (ZMLC_PTXAS, .venv)");
-        return;
-    };
+    let Some(ptxas) = ptxas() else { return skipped("ptxas_takes_every_kernel") };
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     for (profile, chips) in
         [("sm_90a", vec!["sm_90a"]), ("sm_80", vec!["sm_80"]), ("generic", vec!["sm_80", "sm_89", "sm_90", "sm_120"])]
@@ -176,6 +208,11 @@ fn ptxas_takes_every_kernel() {
             }
         }
     }
+}
+
+/// Straight to stderr: the test harness keeps what print macros write to itself.
+fn skipped(test: &str) {
+    let _ = writeln!(std::io::stderr(), "SKIPPED {test}: no ptxas (ZMLC_PTXAS, .venv)");
 }
 
 fn ptxas() -> Option<PathBuf> {

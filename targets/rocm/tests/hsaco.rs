@@ -196,6 +196,7 @@ fn every_kernel_has_descriptor_and_metadata_and_nothing_is_undefined() {
             std::fs::write(file, &binaries[0].bytes).unwrap();
             let object = CodeObject::read(&binaries[0].bytes).unwrap();
             assert_eq!((object.machine, object.abi_version), (*machine, 3), "{chip}: code object version 5");
+            assert_eq!(spec(chip).requires.api, "5", "{chip}");
             assert_eq!(object.undefined, Vec::<String>::new());
             assert_eq!(object.kernels.len(), binaries.len());
             for (kernel, binary) in object.kernels.iter().zip(binaries) {

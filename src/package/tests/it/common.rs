@@ -14,6 +14,7 @@ pub fn manifest(targets: &[&str]) -> Manifest {
     Manifest {
         producer: "test".into(),
         model: Model { name: "tiny".into(), version: "2".into() },
+        sources: None,
         weights: vec![],
         state: vec![],
         entries: vec![],
@@ -23,6 +24,7 @@ pub fn manifest(targets: &[&str]) -> Manifest {
                 target: (*t).into(),
                 name: (*t).into(),
                 requires: Requires::default(),
+                native: None,
                 kernels: vec![],
                 programs: vec![],
             })

@@ -130,6 +130,7 @@ pub fn run(built: &Built, which: usize, buffers: &[Vec<u8>], scalars: &[u32]) ->
     let manifest = Manifest {
         producer: "test".into(),
         model: zml_format::Model { name: "kernel".into(), version: "1".into() },
+        sources: None,
         weights: vec![],
         state: vec![],
         entries: vec![Entry { name: "main".into(), dims: vec![], arguments, results }],
@@ -137,6 +138,7 @@ pub fn run(built: &Built, which: usize, buffers: &[Vec<u8>], scalars: &[u32]) ->
             target: "vulkan".into(),
             name: built.spec.name.clone(),
             requires: Vulkan.requires(&built.spec, &built.binaries[which..=which]),
+            native: None,
             kernels: vec![Kernel {
                 symbol: built.binaries[which].symbol.clone(),
                 blob,
