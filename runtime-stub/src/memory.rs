@@ -65,7 +65,7 @@ mod tests {
     use super::*;
     use crate::{
         cache::Cache,
-        drivers::{Executable, Job, KernelSet},
+        drivers::{Executable, Job, KernelSet, Lane},
         error::Error,
     };
     use std::sync::Mutex;
@@ -89,7 +89,10 @@ mod tests {
         fn upload(&self, _: Region, _: &[u8]) -> Result<()> {
             Ok(())
         }
-        fn clear(&self, _: Region) -> Result<()> {
+        fn lane(self: Arc<Self>, _: usize) -> Result<Box<dyn Lane>> {
+            Err(Error::Bug("not in this test".into()))
+        }
+        fn clear(&self, _: &[Region]) -> Result<()> {
             Ok(())
         }
         fn load(self: Arc<Self>, _: &Profile, _: &Artifact, _: &Arc<Cache>) -> Result<KernelSet> {

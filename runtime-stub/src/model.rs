@@ -60,7 +60,7 @@ impl Model {
         constants.values_mut().zip(regions).for_each(|(at, region)| *at = region);
 
         let upload = || {
-            spans.time("upload weights", || weights::upload(artifact, places, &**driver, &weights))?;
+            spans.time("upload weights", || weights::upload(artifact, places, driver, &weights))?;
             let each = |(blob, at): (&usize, &Region)| driver.upload(*at, artifact.blob(*blob));
             spans.time("upload constants", || constants.iter().try_for_each(each))
         };
@@ -69,8 +69,8 @@ impl Model {
             loaded.map_err(|e| if device.native().is_some() { refused(e, device) } else { e })
         };
         let outside = manifest.weights.iter().any(|w| matches!(w.source, WeightSource::External { .. }));
-        let kernels = if outside {
-            // Reading files takes as long as compiling kernels, or longer.
+        let kernels = if outside || weights::is_large(artifact) {
+            // That takes as long as compiling kernels, or longer.
             let (uploaded, kernels) = std::thread::scope(|s| {
                 let kernels = s.spawn(load);
                 (upload(), kernels.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))

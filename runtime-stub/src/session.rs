@@ -84,7 +84,7 @@ impl Session {
     }
 
     fn clear(&self) -> Result<()> {
-        self.state.iter().try_for_each(|r| self.model.device.driver.clear(*r))
+        self.model.device.driver.clear(&self.state)
     }
 
     /// Calls that take longer end with [`Error::Deadline`]. Dropping the session afterwards waits for the device; a program

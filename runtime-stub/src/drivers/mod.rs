@@ -78,13 +78,27 @@ pub(crate) trait Driver: Send + Sync {
     fn free(&self, memory: Memory);
     /// Returns when `bytes` may be reused. `to.bytes` equals their number.
     fn upload(&self, to: Region, bytes: &[u8]) -> Result<()>;
-    /// Zeros.
-    fn clear(&self, region: Region) -> Result<()>;
+    /// Memory of `bytes` bytes for a thread that uploads much.
+    fn lane(self: Arc<Self>, bytes: usize) -> Result<Box<dyn Lane>>;
+    /// Zeros in all of them.
+    fn clear(&self, regions: &[Region]) -> Result<()>;
     /// May go on after it returns, and looks first for what was kept of an earlier run.
     fn load(self: Arc<Self>, profile: &Profile, artifact: &Artifact, cache: &Arc<Cache>) -> Result<KernelSet>;
     fn unload(&self, kernels: KernelSet);
     /// Prepares everything that calls share. The executable must go before its regions and kernels do.
     fn build(self: Arc<Self>, job: &Job) -> Result<Box<dyn Executable>>;
+}
+
+/// Host memory that a device copies from while its thread goes on. What is dropped has arrived or never will.
+pub(crate) trait Lane: Send {
+    /// All of it. What was sent must not be written to before it was waited for.
+    fn memory(&mut self) -> &mut [u8];
+    /// Copies `to.bytes` bytes of the memory, from `at` on.
+    fn send(&mut self, at: usize, to: Region) -> Result<()>;
+    /// Nothing more is sent before the next `wait`.
+    fn flush(&mut self) -> Result<()>;
+    /// Returns when all that was flushed has arrived.
+    fn wait(&mut self) -> Result<()>;
 }
 
 /// A program ready to run, with host memory for what goes in and comes out.

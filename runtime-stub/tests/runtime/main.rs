@@ -14,6 +14,7 @@ mod native;
 mod programs;
 mod ptx;
 mod versions;
+mod weights;
 
 /// Counts what each thread allocates on the host.
 struct Counting;

@@ -4,11 +4,12 @@ use super::{
     Failed, Vendor,
     api::{Address, Api, Function, Module, Stream},
     gemm::Blas,
+    lane::StreamLane,
     program::StreamProgram,
 };
 use crate::{
     cache::Cache,
-    drivers::{Driver, Executable, Job, KernelSet, Memory, Region, slab::Slab},
+    drivers::{Driver, Executable, Job, KernelSet, Lane, Memory, Region, slab::Slab},
     error::{Error, Result},
 };
 use std::{
@@ -173,13 +174,22 @@ impl Driver for StreamDevice {
         self.wait(|api, s| api.copy_up.with(|f| unsafe { f(at, bytes.as_ptr().cast(), bytes.len(), s) }))
     }
 
-    fn clear(&self, region: Region) -> Result<()> {
-        if region.bytes == 0 {
+    fn lane(self: Arc<Self>, bytes: usize) -> Result<Box<dyn Lane>> {
+        Ok(Box::new(StreamLane::new(&self, bytes)?))
+    }
+
+    fn clear(&self, regions: &[Region]) -> Result<()> {
+        let mut regions = regions.iter().filter(|r| r.bytes > 0).peekable();
+        if regions.peek().is_none() {
             return Ok(());
         }
-        let at = self.address(region);
-        // Safety: within the region.
-        self.wait(|api, s| api.fill.with(|f| unsafe { f(at, 0, region.bytes as usize, s) }))
+        self.wait(|api, s| {
+            regions.try_for_each(|r| {
+                let at = self.address(*r);
+                // Safety: within the region.
+                api.fill.with(|f| unsafe { f(at, 0, r.bytes as usize, s) })
+            })
+        })
     }
 
     fn load(self: Arc<Self>, profile: &Profile, artifact: &Artifact, cache: &Arc<Cache>) -> Result<KernelSet> {

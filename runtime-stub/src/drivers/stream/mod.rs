@@ -5,6 +5,7 @@
 pub(super) mod api;
 mod device;
 mod gemm;
+mod lane;
 mod program;
 mod timer;
 

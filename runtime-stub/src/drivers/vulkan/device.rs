@@ -3,6 +3,7 @@
 use super::{
     Instance, failed,
     kernels::Kernels,
+    lane::VulkanLane,
     limits::Properties,
     memory::{Buffer, Reach},
     one_at_a_time,
@@ -10,7 +11,7 @@ use super::{
 };
 use crate::{
     cache::Cache,
-    drivers::{Driver, Executable, Job, KernelSet, Memory, Region, slab::Slab},
+    drivers::{Driver, Executable, Job, KernelSet, Lane, Memory, Region, slab::Slab},
     error::{Error, Result},
 };
 use ash::vk;
@@ -263,13 +264,23 @@ impl Driver for VulkanDevice {
         Ok(())
     }
 
-    fn clear(&self, region: Region) -> Result<()> {
-        let Some(memory) = region.memory else { return Ok(()) };
-        let buffer = self.buffer(memory);
-        // Regions start at multiples of `ALIGN`, and what follows up to the next is nobody's.
-        let bytes = region.bytes.next_multiple_of(4);
-        // Safety: within the buffer, which is rounded up as well.
-        self.once(&self.transfer(), |c| unsafe { self.raw.cmd_fill_buffer(c, buffer.raw, region.offset, bytes, 0) })
+    fn lane(self: Arc<Self>, bytes: usize) -> Result<Box<dyn Lane>> {
+        Ok(Box::new(VulkanLane::new(&self, bytes)))
+    }
+
+    fn clear(&self, regions: &[Region]) -> Result<()> {
+        let buffers: Vec<_> = regions.iter().filter_map(|r| Some((r, self.buffer(r.memory?)))).collect();
+        if buffers.is_empty() {
+            return Ok(());
+        }
+        self.once(&self.transfer(), |c| {
+            for (region, buffer) in &buffers {
+                // Regions start at multiples of `ALIGN`, and what follows up to the next is nobody's.
+                let bytes = region.bytes.next_multiple_of(4);
+                // Safety: within the buffer, which is rounded up as well.
+                unsafe { self.raw.cmd_fill_buffer(c, buffer.raw, region.offset, bytes, 0) };
+            }
+        })
     }
 
     fn load(self: Arc<Self>, profile: &Profile, artifact: &Artifact, cache: &Arc<Cache>) -> Result<KernelSet> {

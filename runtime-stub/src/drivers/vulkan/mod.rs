@@ -3,6 +3,7 @@
 mod device;
 mod features;
 mod kernels;
+mod lane;
 mod limits;
 mod memory;
 mod program;
@@ -216,6 +217,14 @@ impl Platform for Vulkan {
     }
 
     fn open(&self, i: usize, requires: &Requires) -> Result<Arc<dyn Driver>> {
+        let unified = matches!(self.devices[i].kind, DeviceKind::IntegratedGpu | DeviceKind::Software);
+        Ok(self.open_as(i, requires, unified)?)
+    }
+}
+
+impl Vulkan {
+    /// `unified`: the host reaches all of the device's memory at full speed.
+    fn open_as(&self, i: usize, requires: &Requires, unified: bool) -> Result<Arc<device::VulkanDevice>> {
         let (d, info) = (&self.physical[i], &self.devices[i]);
         let name = info.to_string();
         let (extensions, features): (Vec<&str>, Vec<&str>) =
@@ -246,10 +255,9 @@ impl Platform for Vulkan {
             let lock = one_at_a_time();
             let raw = self.instance.raw.create_device(d.raw, &create, None).map_err(failed(&name, "vkCreateDevice"))?;
             drop(lock);
-            let unified = matches!(info.kind, DeviceKind::IntegratedGpu | DeviceKind::Software);
             let addresses = features.contains(&"bufferDeviceAddress");
             let opened = device::Opened { physical: d.raw, raw, family, unified, subgroup, addresses };
-            Ok(device::VulkanDevice::new(self.instance, opened, d.properties, name)?)
+            device::VulkanDevice::new(self.instance, opened, d.properties, name)
         }
     }
 }

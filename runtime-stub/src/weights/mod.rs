@@ -1,9 +1,12 @@
-//! Where weights that an artifact keeps outside are found, and their way from file to device.
+//! Where weights that an artifact keeps outside are found, and whether they are the right ones.
 //!
 //! Each is read once, in pieces, hashed on the way, and refused if it is not the one that the artifact was built with.
 
+mod upload;
+
+pub(crate) use upload::{is_large, upload};
+
 use crate::{
-    drivers::{Driver, Region},
     error::{Error, Result},
     tensor::safetensors::SafeTensors,
 };
@@ -52,6 +55,29 @@ impl WeightPlaces {
     }
 }
 
+/// The weight files of an artifact, open, by their names.
+struct Files<'a>(BTreeMap<&'a str, SafeTensors>);
+
+impl<'a> Files<'a> {
+    fn of(artifact: &'a Artifact, places: &WeightPlaces) -> Result<Self> {
+        let model = &artifact.manifest.model.name;
+        let mut files = BTreeMap::new();
+        for w in &artifact.manifest.weights {
+            if let WeightSource::External { file, .. } = &w.source
+                && !files.contains_key(file.as_str())
+            {
+                files.insert(file.as_str(), places.open(file, model)?);
+            }
+        }
+        Ok(Files(files))
+    }
+
+    /// One that a weight of the artifact names.
+    fn get(&self, file: &str) -> &SafeTensors {
+        &self.0[file]
+    }
+}
+
 /// Whether all weights that the artifact keeps outside are there and the right ones; nothing if it keeps none outside.
 pub(crate) fn find_all(artifact: &Artifact, places: &WeightPlaces) -> Option<Result<String>> {
     let outside = artifact.manifest.weights.iter().filter_map(|w| match &w.source {
@@ -59,22 +85,21 @@ pub(crate) fn find_all(artifact: &Artifact, places: &WeightPlaces) -> Option<Res
         WeightSource::Embedded { .. } => None,
     });
     let model = &artifact.manifest.model.name;
-    let mut files: BTreeMap<&str, SafeTensors> = BTreeMap::new();
-    let (mut count, mut piece) = (0, vec![]);
-    for (file, key, w) in outside {
-        let mut check = || -> Result<()> {
-            if !files.contains_key(file) {
-                files.insert(file, places.open(file, model)?);
-            }
-            let hash = stream(&files[file], key, w, &mut piece, |_, _| Ok(()))?;
-            right(&hash, file, key, w, model)
-        };
-        if let Err(e) = check() {
-            return Some(Err(e));
+    let check = || -> Result<(usize, String)> {
+        let files = Files::of(artifact, places)?;
+        let (mut count, mut piece) = (0, vec![]);
+        for (file, key, w) in outside {
+            let hash = stream(files.get(file), key, w, &mut piece, |_, _| Ok(()))?;
+            right(&hash, file, key, w, model)?;
+            count += 1;
         }
-        count += 1;
+        Ok((count, files.0.into_keys().collect::<Vec<_>>().join(", ")))
+    };
+    match check() {
+        Ok((0, _)) => None,
+        Ok((count, files)) => Some(Ok(format!("{count} tensors in {files}"))),
+        Err(e) => Some(Err(e)),
     }
-    (count > 0).then(|| Ok(format!("{count} tensors in {}", files.into_keys().collect::<Vec<_>>().join(", "))))
 }
 
 /// Whether a weight is the one that the artifact was built with.
@@ -89,34 +114,8 @@ fn right(hash: &str, file: &str, key: &str, w: &Weight, model: &str) -> Result<(
     )))
 }
 
-/// Read, hashed and uploaded at a time.
+/// Read and hashed at a time.
 const PIECE: usize = 16 << 20;
-
-/// Uploads every weight of the artifact to its region.
-pub(crate) fn upload(
-    artifact: &Artifact,
-    places: &WeightPlaces,
-    driver: &dyn Driver,
-    regions: &[Region],
-) -> Result<()> {
-    let model = &artifact.manifest.model.name;
-    let mut files: BTreeMap<&str, SafeTensors> = BTreeMap::new();
-    let mut piece = vec![];
-    for (w, region) in artifact.manifest.weights.iter().zip(regions) {
-        match &w.source {
-            WeightSource::Embedded { blob } => driver.upload(*region, artifact.blob(*blob))?,
-            WeightSource::External { file, key } => {
-                if !files.contains_key(file.as_str()) {
-                    files.insert(file, places.open(file, model)?);
-                }
-                let up = |at, piece: &[u8]| driver.upload(region.part(at, piece.len() as u64), piece);
-                let hash = stream(&files[file.as_str()], key, w, &mut piece, up)?;
-                right(&hash, file, key, w, model)?;
-            }
-        }
-    }
-    Ok(())
-}
 
 /// The SHA-256 of the values, which `each` sees piece by piece.
 fn stream(
