@@ -44,6 +44,8 @@ pub struct Group {
     pub deps: BTreeSet<usize>,
     /// Ops that are computed again in this group.
     pub clones: BTreeSet<Node>,
+    /// Those of them that are in memory for others: who writes them needs this group's values.
+    pub kept: BTreeSet<Node>,
     /// Values that it reads.
     pub inputs: BTreeSet<Val>,
     /// Why it is there, and why it stops where it does.
@@ -224,6 +226,10 @@ impl<'v, 'c> Grouper<'v, 'c> {
             _ => false,
         }
     }
+    /// Whether a group computes for itself what an op gives, rather than read it.
+    pub fn computes(&self, g: Option<usize>, node: Node) -> bool {
+        self.free(node) || g.is_some_and(|g| self.groups[g].kept.contains(&node))
+    }
     /// The group that writes a value.
     pub fn writer(&self, v: Val) -> Option<usize> {
         self.view.values[v].def.and_then(|d| self.group_of[d])
@@ -274,7 +280,7 @@ impl<'v, 'c> Grouper<'v, 'c> {
             let own = g.is_some() && self.group_of[def] == g;
             // What an attention has for itself is followed even where others read it too.
             let inside = own && !self.inner[def];
-            if !own && !self.free(def) {
+            if !own && !self.computes(g, def) {
                 cone.inputs.insert(v);
                 continue;
             }
@@ -308,8 +314,10 @@ impl<'v, 'c> Grouper<'v, 'c> {
                 } else {
                     each
                 };
-                let e = cone.evaluations.entry(def).or_default();
-                *e = e.saturating_add(count.max(1));
+                if own || self.free(def) {
+                    let e = cone.evaluations.entry(def).or_default();
+                    *e = e.saturating_add(count.max(1));
+                }
             }
             next.extend(view.operands_at(def, &index, &mut t).into_iter().map(|(v, index)| (v, index, shared)));
         }
@@ -321,7 +329,7 @@ impl<'v, 'c> Grouper<'v, 'c> {
             // What no row of the orbit reads would still be an operand.
             let reached: HashSet<Val> = seen.iter().map(|(v, _)| *v).collect();
             let bodies = reached.iter().filter_map(|v| view.values[*v].def).filter(|d| {
-                view.nodes[*d].kind == Kind::Map && (self.free(*d) || (g.is_some() && self.group_of[*d] == g))
+                view.nodes[*d].kind == Kind::Map && (self.computes(g, *d) || (g.is_some() && self.group_of[*d] == g))
             });
             let all = bodies.chain([root]).flat_map(|d| &view.nodes[d].reads);
             let missing = |v: &&Val| {
@@ -428,7 +436,8 @@ impl<'v, 'c> Grouper<'v, 'c> {
         }
         let cone = cone?;
         let written: BTreeSet<Val> = group.members.iter().filter_map(|n| self.view.updates(*n)).collect();
-        if !written.is_disjoint(&cone.inputs) {
+        let overwrites_own = self.view.updates(node).is_some_and(|operand| self.writer(operand) == Some(g));
+        if overwrites_own || !written.is_disjoint(&cone.inputs) {
             return Err(Stop::InPlace);
         }
         if self.need(&cone.inputs).iter().any(|p| *p != g && self.reaches(*p, g)) {
@@ -467,6 +476,7 @@ impl<'v, 'c> Grouper<'v, 'c> {
             members: vec![],
             deps: BTreeSet::new(),
             clones: BTreeSet::new(),
+            kept: BTreeSet::new(),
             inputs: BTreeSet::new(),
             why,
             stops: BTreeSet::new(),
@@ -478,7 +488,8 @@ impl<'v, 'c> Grouper<'v, 'c> {
         self.groups[g].spaces[join.space] = join.rows;
         self.add(node, g, &join.cone);
     }
-    /// Puts `node` into `g`, which has one row space. Groups that computed it for themselves read it from now on.
+    /// Puts `node` into `g`, which has one row space. Groups that computed it for themselves read it from now on, unless
+    /// `g` needs what they write.
     pub fn add(&mut self, node: Node, g: usize, cone: &Cone) {
         let was_free = self.free(node);
         self.group_of[node] = Some(g);
@@ -496,10 +507,16 @@ impl<'v, 'c> Grouper<'v, 'c> {
         }
         if was_free {
             for other in (0..self.groups.len()).filter(|o| *o != g) {
-                if self.groups[other].clones.remove(&node) {
-                    self.groups[other].deps.insert(g);
-                    self.groups[other].inputs.extend(&self.view.nodes[node].results);
+                if !self.groups[other].clones.contains(&node) {
+                    continue;
                 }
+                if self.reaches(g, other) {
+                    self.groups[other].kept.insert(node);
+                    continue;
+                }
+                self.groups[other].clones.remove(&node);
+                self.groups[other].deps.insert(g);
+                self.groups[other].inputs.extend(&self.view.nodes[node].results);
             }
         }
     }
@@ -534,6 +551,7 @@ impl<'v, 'c> Grouper<'v, 'c> {
         let from_group = &mut self.groups[from];
         let members = std::mem::take(&mut from_group.members);
         let (clones, inputs) = (std::mem::take(&mut from_group.clones), std::mem::take(&mut from_group.inputs));
+        let kept = std::mem::take(&mut from_group.kept);
         let (deps, stops) = (std::mem::take(&mut from_group.deps), std::mem::take(&mut from_group.stops));
         let spaces = from_group.spaces.clone();
         for n in &members {
@@ -543,6 +561,7 @@ impl<'v, 'c> Grouper<'v, 'c> {
         group.members.extend(members);
         group.members.sort_unstable();
         group.clones.extend(clones);
+        group.kept.extend(kept);
         group.inputs.extend(inputs);
         group.deps.extend(deps);
         group.stops.extend(stops);

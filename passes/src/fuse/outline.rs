@@ -138,7 +138,7 @@ fn alias(view: &View, ins: &[Val], out: Val) -> i64 {
 /// where the program has what it shares with others.
 fn body_of(f: &Grouper, g: usize, outs: &[Val]) -> Vec<Node> {
     let view = f.view;
-    let inside = |n: Node| f.group_of[n] == Some(g) || (f.free(n) && f.groups[g].clones.contains(&n));
+    let inside = |n: Node| f.group_of[n] == Some(g) || (f.computes(Some(g), n) && f.groups[g].clones.contains(&n));
     let mut order: Vec<Node> = vec![];
     let mut seen: BTreeSet<Node> = BTreeSet::new();
     // A node goes in once all that it reads is in: it is met twice.
