@@ -90,17 +90,34 @@ impl<'c> Solve<'_, 'c> {
             .collect();
         failed.map_or(Ok(Val::of(&parts)), Err)
     }
-    /// A value of three dimensions by element; `number` comes as an index.
-    fn map(
+    /// `into` with row or column `place` (a rank-0 tensor) of dimension `dim` by element. `f` gets the number of the step
+    /// as an index, and where in the row or column it is.
+    fn put(
         &self,
         b: &B<'c>,
         number: V<'c>,
-        f: impl Fn(&B<'c>, V<'c>, [V<'c>; 3]) -> Result<Val<'c>, Refusal>,
+        (dim, place): (usize, V<'c>),
+        into: &Val<'c>,
+        f: impl Fn(&B<'c>, V<'c>, [V<'c>; 2]) -> Result<Val<'c>, Refusal>,
     ) -> Result<Val<'c>, Refusal> {
-        super::elementwise::map(b, &self.extents, self.d, &[Val::One(number)], |b, a| {
+        let mut extents = self.extents;
+        extents[dim] = 1;
+        let line = super::elementwise::map(b, &extents, self.d, &[Val::One(number)], |b, a| {
             let i = b.op1("arith.index_cast", &[a[0].one()], b.index(), &[]);
-            f(b, i, [0, 1, 2].map(|d| b.loop_index(d)))
-        })
+            f(b, i, [0, 3 - dim as i64].map(|d| b.loop_index(d)))
+        })?;
+        let origin = b.constant(b.attr("dense<0> : tensor<i32>"), place.r#type());
+        let parts: Vec<V> = into
+            .parts()
+            .iter()
+            .zip(line.parts())
+            .map(|(whole, line)| {
+                let mut operands = vec![*whole, line, origin, origin, origin];
+                operands[2 + dim] = place;
+                b.op1("zml.dynamic_update_slice", &operands, whole.r#type(), &[])
+            })
+            .collect();
+        Ok(Val::of(&parts))
     }
 }
 fn read<'c>(b: &B<'c>, x: &Val<'c>, at: &[V<'c>]) -> Val<'c> {
@@ -156,7 +173,7 @@ fn factor<'c>(b: &B<'c>, a: &Val<'c>, d: DType, lower: bool, out: &[i64]) -> Res
             let other = conj(b, &read(b, l, &[batch, j, k]));
             s.binary(b, BinaryOp::Multiply, &read(b, l, &[batch, i, k]), &other)
         })?;
-        s.map(b, number, |b, j, [batch, i, k]| {
+        s.put(b, number, (2, number), l, |b, j, [batch, i]| {
             let at = |i: V<'c>| {
                 s.binary(b, BinaryOp::Subtract, &read(b, &a, &[batch, i, j]), &read(b, &column, &[batch, i]))
             };
@@ -166,11 +183,11 @@ fn factor<'c>(b: &B<'c>, a: &Val<'c>, d: DType, lower: bool, out: &[i64]) -> Res
             let root = b.select(positive, root, b.cfloat(element(b, d), f64::NAN));
             let quotient = at(i)?.each(|v| b.same("arith.divf", &[v, root]));
             let nil = zero(b, element(b, d));
-            let on = quotient.parts().len() == 2;
-            let root = if on { Val::Complex(root, nil) } else { Val::One(root) };
+            let is_complex = quotient.parts().len() == 2;
+            let root = if is_complex { Val::Complex(root, nil) } else { Val::One(root) };
             let below = scalar::select(b, b.cmpi("eq", i, j), &root, &quotient);
-            let here = b.same("arith.andi", &[b.cmpi("eq", k, j), b.cmpi("uge", i, j)]);
-            Ok(scalar::select(b, here, &below, &read(b, l, &[batch, i, k])))
+            let in_triangle = b.cmpi("uge", i, j);
+            Ok(below.each(|v| b.select(in_triangle, v, nil)))
         })
     })?;
     // NaN on the diagonal: the matrix is not positive definite and all of the triangle is NaN. Every later column of the last
@@ -242,17 +259,21 @@ impl Form {
                 let nil = zero(b, element(b, d));
                 Ok(product.each(|v| b.select(solved, v, nil)))
             })?;
-            s.map(b, number, |b, i, [batch, r, column]| {
+            let i32 = b.i(32);
+            let place = if forward {
+                number
+            } else {
+                b.map(&[], i32, &[(number, &[])], |b, a| b.same("arith.subi", &[b.cint(i32, n - 1), a[0]]))
+            };
+            s.put(b, number, (1, place), x, |b, i, [batch, column]| {
                 let i = row(b, i);
                 let rest = s.binary(
                     b,
                     BinaryOp::Subtract,
-                    &read(b, &rhs, &[batch, r, column]),
+                    &read(b, &rhs, &[batch, i, column]),
                     &read(b, &known, &[batch, column]),
                 )?;
-                let value =
-                    if unit { rest } else { s.binary(b, BinaryOp::Divide, &rest, &read(b, &a, &[batch, r, r]))? };
-                Ok(scalar::select(b, b.cmpi("eq", r, i), &value, &read(b, x, &[batch, r, column])))
+                if unit { Ok(rest) } else { s.binary(b, BinaryOp::Divide, &rest, &read(b, &a, &[batch, i, i])) }
             })
         })?;
         Ok(x.each(|v| {
