@@ -7,7 +7,11 @@ use crate::{
     targets::Selected,
 };
 use melior::ir::Module;
-use std::{collections::BTreeMap, io::Write, path::Path};
+use std::{
+    collections::{BTreeMap, btree_map},
+    io::Write,
+    path::Path,
+};
 use zml_format::{
     BufferKind, Entry, Kernel, Manifest, Model, Native, Profile, Sources, State, Weight, WeightSource, Writer,
 };
@@ -40,9 +44,9 @@ impl Lowered {
         let Some((chip, requires)) = native else { return Ok(()) };
         let mut made: BTreeMap<usize, usize> = BTreeMap::new();
         for k in &self.profile.kernels {
-            if !made.contains_key(&k.blob) {
+            if let btree_map::Entry::Vacant(place) = made.entry(k.blob) {
                 let cubin = ptxas.assemble(&self.blobs[k.blob], &chip).map_err(|e| ptxas_failure(&e))?;
-                made.insert(k.blob, blob(&mut self.blobs, &cubin));
+                place.insert(blob(&mut self.blobs, &cubin));
             }
         }
         let blobs = self.profile.kernels.iter().map(|k| made[&k.blob]).collect();

@@ -143,10 +143,11 @@ impl Drop for Loaded {
 
 /// Machine code is an ELF file: a driver would take anything else for text to compile.
 fn check_native(profile: &Profile, artifact: &Artifact, device: &Device) -> Result<()> {
-    let blobs = profile.native.iter().flat_map(|n| &n.blobs);
-    match blobs.clone().find(|b| !artifact.blob(**b).starts_with(b"\x7fELF")) {
-        Some(_) => Err(bad_native(device, "it is no ELF file".into())),
-        None => Ok(()),
+    let mut blobs = profile.native.iter().flat_map(|n| &n.blobs);
+    if blobs.all(|b| artifact.blob(*b).starts_with(b"\x7fELF")) {
+        Ok(())
+    } else {
+        Err(bad_native(device, "it is no ELF file".into()))
     }
 }
 

@@ -8,7 +8,8 @@ use std::ffi::{CStr, c_char, c_void};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuInit(flags: u32) -> Code {
-    call("cuInit", &flags.to_string(), |_| Ok(String::new()))
+    let queues = variable("CUDA_DEVICE_MAX_CONNECTIONS", "8");
+    call("cuInit", &flags.to_string(), |_| Ok(format!("{queues} queues")))
 }
 
 #[unsafe(no_mangle)]

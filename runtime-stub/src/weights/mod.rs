@@ -12,7 +12,7 @@ use crate::{
 };
 use sha2::{Digest, Sha256};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, btree_map::Entry},
     path::{Path, PathBuf},
 };
 use zml_format::{Artifact, Weight, WeightSource};
@@ -64,9 +64,9 @@ impl<'a> Files<'a> {
         let mut files = BTreeMap::new();
         for w in &artifact.manifest.weights {
             if let WeightSource::External { file, .. } = &w.source
-                && !files.contains_key(file.as_str())
+                && let Entry::Vacant(place) = files.entry(file.as_str())
             {
-                files.insert(file.as_str(), places.open(file, model)?);
+                place.insert(places.open(file, model)?);
             }
         }
         Ok(Files(files))

@@ -111,6 +111,17 @@ fn a_call_on_cuda() {
     insta::assert_snapshot!("cuda_call", log);
 }
 
+/// The program asks the driver for one queue, unless its user says otherwise.
+#[test]
+fn queues_are_few_or_as_the_user_says() {
+    let dir = tempfile::tempdir().unwrap();
+    model(dir.path(), "cuda");
+    for (settings, queues) in [(&[][..], "1 queues"), (&[("CUDA_DEVICE_MAX_CONNECTIONS", "4")], "4 queues")] {
+        let (log, _) = run(dir.path(), "--input x=x.npy", settings);
+        assert_eq!(log.lines().next(), Some(&format!("cuInit(0) -> {queues}")[..]));
+    }
+}
+
 #[test]
 fn a_call_on_rocm() {
     let dir = tempfile::tempdir().unwrap();

@@ -93,7 +93,7 @@ impl Ptxas {
             }
             std::fs::read(folder.path().join("kernels.cubin")).map(Ok)
         };
-        let cubin = work().map_err(|e| refused(e.to_string()))?.map_err(&refused)?;
+        let cubin = work().map_err(|e| refused(e.to_string()))?.map_err(refused)?;
         if !cubin.starts_with(b"\x7fELF") {
             return Err(refused("what it wrote is no ELF file".into()));
         }

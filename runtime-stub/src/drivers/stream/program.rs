@@ -48,7 +48,8 @@ struct Work {
     inputs: Vec<Window>,
     changed: Vec<bool>,
     outputs: Vec<Window>,
-    pinned: Vec<NonNull<c_void>>,
+    /// What all windows are in, if there are any.
+    pinned: Option<NonNull<c_void>>,
     timer: Option<Timer>,
     deadline: Option<Instant>,
 }
@@ -72,7 +73,7 @@ impl StreamProgram {
             inputs: vec![],
             changed: vec![false; job.inputs.len()],
             outputs: vec![],
-            pinned: vec![],
+            pinned: None,
             timer: None,
             deadline: None,
         };
@@ -89,9 +90,10 @@ impl StreamProgram {
             work.segments.push(captured);
         }
         let reads: Vec<Region> = plan.reads.iter().map(|s| job.region(s)).collect();
-        work.reads = work.windows(&reads)?;
-        work.inputs = work.windows(job.inputs)?;
-        work.outputs = work.windows(job.outputs)?;
+        let mut windows = work.windows(&[&reads, job.inputs, job.outputs].concat())?;
+        work.outputs = windows.split_off(reads.len() + job.inputs.len());
+        work.inputs = windows.split_off(reads.len());
+        work.reads = windows;
         Ok(StreamProgram { nodes: plan.nodes, work })
     }
 }
@@ -316,7 +318,7 @@ impl Work {
             let done = self.device.api().allocate_host.with(|f| unsafe { f(&raw mut at, total as usize, 0) });
             done.map_err(|f| self.device.exhausted(f, "inputs and outputs", total))?;
             base = NonNull::new(at).unwrap_or(base);
-            self.pinned.push(base);
+            self.pinned = Some(base);
             self.tally.add(Counters { allocations: 1, ..Counters::default() });
         }
         let mut offset = 0;
@@ -347,7 +349,7 @@ impl Drop for Work {
             if self.stream != Stream::NULL {
                 let _ = api.stream_destroy.with(|f| f(self.stream));
             }
-            for p in &self.pinned {
+            if let Some(p) = self.pinned {
                 let _ = api.free_host.with(|f| f(p.as_ptr()));
             }
         }
