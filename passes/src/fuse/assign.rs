@@ -210,8 +210,9 @@ fn update(f: &mut Grouper, node: Node) {
     let operand = f.view.updates(node).expect("an update");
     // What is written must not be read by the same kernel at other places.
     let read: Vec<Node> = f.view.nodes[node].reads.iter().skip(1).filter_map(|v| f.view.values[*v].def).collect();
+    let behind = f.view.behind_reshapes(operand);
     for d in read {
-        if f.free(d) && cone(f, d).inputs.contains(&operand) {
+        if f.free(d) && cone(f, d).inputs.iter().any(|v| f.view.behind_reshapes(*v) == behind) {
             own_loop(f, d, "an update that is computed from what it overwrites");
         }
     }
@@ -343,7 +344,16 @@ fn may_leave(f: &Grouper, x: Node, g: usize) -> bool {
         return false;
     }
     let others = readers(f, x);
-    cone(f, x).inputs.iter().all(|v| {
+    let inputs = cone(f, x).inputs;
+    // Nor one that writes over what it is computed from.
+    if others
+        .iter()
+        .flat_map(|r| &f.groups[*r].members)
+        .any(|m| f.view.updates(*m).is_some_and(|v| inputs.contains(&v)))
+    {
+        return false;
+    }
+    inputs.iter().all(|v| {
         let written = || f.wanted[*v] || (0..f.groups.len()).any(|h| h != g && f.groups[h].inputs.contains(v));
         f.writer(*v) != Some(g) || (!others.is_empty() && written())
     })

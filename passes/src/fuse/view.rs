@@ -296,7 +296,7 @@ impl<'c> View<'c> {
         let all = self.operands_at(node, &self.own(node), &mut t);
         all.iter().filter(|(w, _)| *w == v).all(|(_, ix)| ix.iter().all(|x| t.is_shared(*x)))
     }
-    fn behind_reshapes(&self, v: Val) -> Val {
+    pub fn behind_reshapes(&self, v: Val) -> Val {
         match self.values[v].def.map(|d| &self.nodes[d].form) {
             Some(Form::Reshape(from)) => self.behind_reshapes(*from),
             _ => v,

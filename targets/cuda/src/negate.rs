@@ -1,24 +1,34 @@
-//! Negation and magnitude of 16 bits in 32. ptxas keeps numbers of 16 bits in registers of 32 and folds `neg.s16` and
-//! `abs.s16` into what reads them without cutting the result back: of -32768 it makes 32768, which is then greater than
-//! anything it is compared with.
+//! Negation and magnitude in registers of twice the width, where ptxas does not cut the result back. It keeps numbers of
+//! 16 bits in registers of 32 and folds `neg.s16` and `abs.s16` into the comparison that reads them, and `abs.s32` into a
+//! conversion: of -32768 comes 32768, of -2^31 comes 2^31 (seen on an H200, driver 580).
 
-/// A PTX module without `neg.s16` and `abs.s16`.
-pub fn in_32_bits(ptx: &str) -> String {
+/// A PTX module without these three instructions.
+pub fn in_double_width(ptx: &str) -> String {
     let mut out = String::with_capacity(ptx.len());
     for line in ptx.split_inclusive('\n') {
-        match parts(line) {
-            Some((op, to, from)) => out.push_str(&format!(
-                "\t{{ .reg .b32 %wide; cvt.s32.s16 %wide, {from}; {op}.s32 %wide, %wide; cvt.u16.u32 {to}, %wide; }}\n"
-            )),
+        match folded(line) {
+            Some((op, bits, to, from)) => {
+                let wide = 2 * bits;
+                out.push_str(&format!(
+                    "\t{{ .reg .b{wide} %wide; cvt.s{wide}.s{bits} %wide, {from}; {op}.s{wide} %wide, %wide; \
+                     cvt.u{bits}.u{wide} {to}, %wide; }}\n"
+                ));
+            }
             None => out.push_str(line),
         }
     }
     out
 }
 
-/// The op without its type, the register written and the one read.
-fn parts(line: &str) -> Option<(&str, &str, &str)> {
-    let (op, registers) = line.trim_end().strip_suffix(';')?.trim_start().split_once(".s16")?;
+/// The op, its width, the register written and the one read.
+fn folded(line: &str) -> Option<(&str, u32, &str, &str)> {
+    let (op, registers) = line.trim_end().strip_suffix(';')?.trim_start().split_once([' ', '\t'])?;
+    let (op, bits) = match op {
+        "neg.s16" => ("neg", 16),
+        "abs.s16" => ("abs", 16),
+        "abs.s32" => ("abs", 32),
+        _ => return None,
+    };
     let (to, from) = registers.split_once(',')?;
-    matches!(op, "neg" | "abs").then(|| (op, to.trim(), from.trim()))
+    Some((op, bits, to.trim(), from.trim()))
 }

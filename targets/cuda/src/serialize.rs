@@ -22,7 +22,8 @@ pub fn serialize<'c>(context: &'c Context, module: &Module<'c>) -> Result<Vec<Bi
     let bytes = object(&merged).ok_or_else(|| PassError::Bug("gpu-module-to-binary left no object".into()))?;
     let text = String::from_utf8(bytes).map_err(|_| PassError::Bug("PTX that is not UTF-8".into()))?;
     // The text ends in NUL for the driver, which takes a C string; without it there is nothing to tell its length by.
-    let bytes: Vec<u8> = negate::in_32_bits(&text).into_bytes().into_iter().filter(|b| *b != 0).chain([0]).collect();
+    let bytes: Vec<u8> =
+        negate::in_double_width(&text).into_bytes().into_iter().filter(|b| *b != 0).chain([0]).collect();
     let kernels: Vec<_> = llvm::gpu_modules(module).into_iter().flat_map(|g| ops(block(g, 0))).collect();
     let shared_bytes = |symbol: &str| {
         let kernel = kernels.iter().find(|f| str_attr(**f, "sym_name") == Some(symbol));

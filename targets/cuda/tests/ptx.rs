@@ -109,7 +109,7 @@ fn wide_loads_through_the_read_only_cache() {
     });
 }
 
-/// ptxas takes -(-32768) for 32768, and LLVM takes a shift by 2^32 for one by 0 where the amount is tested alone.
+/// ptxas takes -(-32768) for 32768 and |-2^31| for 2^31, and LLVM takes a shift by 2^32 for one by 0 where the amount is tested alone.
 #[test]
 fn least_numbers_are_negated_and_large_amounts_shifted_by() {
     let dispatch = |name: &str, t: &str, body: &str| {
@@ -129,13 +129,18 @@ fn least_numbers_are_negated_and_large_amounts_shifted_by() {
     };
     let negate = "%z = arith.constant 0 : i16\n %r = arith.subi %z, %a : i16";
     let magnitude = "%r = math.absi %a : i16";
+    let large = "%r = math.absi %a : i32";
     let shift = "%z = arith.constant 0 : i64\n %n = arith.constant 64 : i64\n %m = arith.constant 63 : i64
                  %fits = arith.cmpi ult, %a, %n : i64\n %by = arith.minui %a, %m : i64
                  %s = arith.shli %a, %by : i64\n %r = arith.select %fits, %s, %z : i64";
-    let text =
-        [dispatch("negate", "i16", negate), dispatch("magnitude", "i16", magnitude), dispatch("shift", "i64", shift)];
+    let text = [
+        dispatch("negate", "i16", negate),
+        dispatch("magnitude", "i16", magnitude),
+        dispatch("large", "i32", large),
+        dispatch("shift", "i64", shift),
+    ];
     let ptx = ptx(&text.concat(), &spec("sm_90a"));
-    assert!(!ptx.contains("neg.s16") && !ptx.contains("abs.s16"), "{ptx}");
+    assert!(["neg.s16", "abs.s16", "abs.s32 %r"].iter().all(|op| !ptx.contains(op)), "{ptx}");
     assert_eq!(ptx.matches("neg.s32 %wide").count() + ptx.matches("abs.s32 %wide").count(), 16, "{ptx}");
     assert_eq!(ptx.matches("shl.b64").count(), ptx.matches("selp.b64").count(), "{ptx}");
 }
