@@ -5,6 +5,7 @@ mod common;
 
 use common::{build, model, ptxas, zmlc, zmlc_ok};
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+use zml_format::{Manifest, Writer};
 
 const PROGRAM: &str = "func.func @main(%x: tensor<4xf32> loc(\"x\")) -> tensor<4xf32> {
   %0 = stablehlo.add %x, %x : tensor<4xf32>
@@ -54,6 +55,18 @@ fn profiles_of_one_architecture_carry_a_cubin() {
     assert_eq!(shown.matches(" by ptxas ").count(), 2, "{shown}");
     let said = zmlc_ok(folder, &["verify", "out/m.zml", "--rebuild", "model.toml", "--ptxas", ptxas]);
     assert!(said.trim_end().ends_with("ok, and built again"), "{said}");
+
+    // PTX where the cubin should be.
+    let mut writer = Writer::new();
+    let mut forged = Manifest { blobs: vec![], ..m.clone() };
+    (0..m.blobs.len()).for_each(|i| assert_eq!(writer.blob(artifact.blob(i)), i));
+    forged.profiles[0].native.as_mut().expect("it has one").blobs = vec![m.profiles[0].kernels[0].blob];
+    fs::write(folder.join("forged.zml"), writer.finish(forged)).expect("writable");
+    let (code, said) = says(folder, &["verify", "forged.zml"]);
+    assert!(
+        code == 1 && said.contains("E1101") && said.contains("of cuda:sm_90a: its machine code is no cubin"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -61,8 +61,11 @@ fn kernels(artifact: &Artifact, shown: &str) -> Result<(), Failure> {
     let mut found = Diagnostics::default();
     for p in &artifact.manifest.profiles {
         let Ok(selected) = targets::of_id(&format!("{}:{}", p.target, p.name)) else { continue };
-        for k in &p.kernels {
-            if let Err(why) = selected.target.inspect(k, artifact.blob(k.blob), &selected.spec) {
+        for (i, k) in p.kernels.iter().enumerate() {
+            let portable = selected.target.inspect(k, artifact.blob(k.blob), &selected.spec);
+            let native = p.native.as_ref().map(|n| artifact.blob(n.blobs[i]));
+            let native = native.map_or(Ok(()), |cubin| zmlc_target_cuda::inspect_cubin(cubin, &k.symbol));
+            if let Err(why) = portable.and(native) {
                 let message = format!("{shown}: kernel {} of {}: {why}", k.symbol, selected.id());
                 found.push(Diagnostic::error(codes::ARTIFACT, Span::NONE, message));
             }

@@ -13,7 +13,7 @@ mod serialize;
 mod shared;
 
 pub use lower::LowerToNvvm;
-pub use ptxas::{Ptxas, PtxasError, native};
+pub use ptxas::{Ptxas, PtxasError, inspect as inspect_cubin, native};
 
 use zml_format::Requires;
 use zmlc_passes::{

@@ -101,6 +101,19 @@ impl Ptxas {
     }
 }
 
+/// `EM_CUDA`, the machine of an ELF file.
+const MACHINE: [u8; 2] = 190u16.to_le_bytes();
+
+/// Whether bytes are a cubin with a kernel of this name, as far as that shows without a device.
+pub fn inspect(cubin: &[u8], kernel: &str) -> Result<(), String> {
+    if !cubin.starts_with(b"\x7fELF") || cubin.get(18..20) != Some(&MACHINE[..]) {
+        return Err("its machine code is no cubin".into());
+    }
+    let section = format!(".text.{kernel}\0");
+    let has = cubin.windows(section.len()).any(|w| w == section.as_bytes());
+    if has { Ok(()) } else { Err("its cubin has no kernel of this name".into()) }
+}
+
 fn said(output: &Output) -> String {
     String::from_utf8_lossy(&[&output.stderr[..], &output.stdout].concat()).into_owned()
 }

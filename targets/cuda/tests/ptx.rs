@@ -16,7 +16,7 @@ use zmlc_passes::{
     target::{Binary, Target},
     widen_predicates::WidenPredicates,
 };
-use zmlc_target_cuda::{Cuda, Ptxas, PtxasError, native};
+use zmlc_target_cuda::{Cuda, Ptxas, PtxasError, inspect_cubin, native};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -184,7 +184,11 @@ fn cubins_are_for_one_architecture_and_always_the_same() {
         assert_eq!((&chip[..], &native.arch[..]), (name, name));
         let cubin = ptxas.assemble(&binaries[0].bytes, &chip).unwrap();
         assert_eq!(cubin, ptxas.assemble(&binaries[0].bytes, &chip).unwrap());
-        assert!(cubin.windows(binaries[0].symbol.len()).any(|w| w == binaries[0].symbol.as_bytes()));
+        inspect_cubin(&cubin, &binaries[0].symbol).unwrap();
+        assert_eq!(inspect_cubin(&cubin, "other").unwrap_err(), "its cubin has no kernel of this name");
+        for other in [&cubin[1..], &binaries[0].bytes, b"\x7fELF"] {
+            assert_eq!(inspect_cubin(other, &binaries[0].symbol).unwrap_err(), "its machine code is no cubin");
+        }
     }
     let spec = spec("generic");
     assert!(native(&spec, &spec.requires, &ptxas).is_none());
