@@ -12,11 +12,27 @@ use zmlc_passes::{
     expand_math::{
         ExpandMath, Function,
         machine::{Cpu, Cpu64},
+        quotient::quotient,
     },
     pass::{Env, Pass, PassError},
 };
 
 const ENV: Env = Env { spec: None };
+
+/// The expansion of a fixture as a snapshot of the same name.
+fn snapshot(name: &str) {
+    let c = context::context();
+    let mut module = context::parse(&c, &fixture(name)).unwrap();
+    let before = context::print(&module);
+    ExpandMath.run(&c, &mut module, ENV).unwrap();
+    context::verify(&c, &module).unwrap();
+    ExpandMath.verify(&c, &module, ENV).unwrap();
+    let after = context::print(&module);
+    assert_eq!(context::print(&context::parse(&c, &after).unwrap()), after);
+    insta::with_settings!({snapshot_path => "../../snapshots/expand_math", prepend_module_to_snapshot => false, omit_expression => true}, {
+        insta::assert_snapshot!(name, format!("// before\n{before}// after\n{after}"));
+    });
+}
 
 fn fixture(name: &str) -> String {
     let path = format!("{}/../fixtures/expand_math/{name}.mlir", env!("CARGO_MANIFEST_DIR"));
@@ -25,17 +41,40 @@ fn fixture(name: &str) -> String {
 
 #[test]
 fn before_and_after() {
-    let c = context::context();
-    let mut module = context::parse(&c, &fixture("exp")).unwrap();
-    let before = context::print(&module);
-    ExpandMath.run(&c, &mut module, ENV).unwrap();
-    context::verify(&c, &module).unwrap();
-    ExpandMath.verify(&c, &module, ENV).unwrap();
-    let after = context::print(&module);
-    assert_eq!(context::print(&context::parse(&c, &after).unwrap()), after);
-    insta::with_settings!({snapshot_path => "../../snapshots/expand_math", prepend_module_to_snapshot => false, omit_expression => true}, {
-        insta::assert_snapshot!("exp", format!("// before\n{before}// after\n{after}"));
-    });
+    snapshot("exp");
+}
+
+/// Four divisions by one number in a group; that of a numerator that is made in between is not of it.
+#[test]
+fn divisions_by_one_number() {
+    snapshot("quotients");
+}
+
+/// Where a / s is nearest to the middle between two numbers: for a divisor s of 24 bits a solves a 2^k = s m + c with an odd m
+/// of 25 bits and a small c.
+#[test]
+fn quotients_by_a_reciprocal_are_rounded_once() {
+    let m = Cpu { fused: true };
+    let mut tried = 0;
+    let mut check = |a: i64, s: u32| {
+        let (a, s) = (a as f32, s as f32);
+        assert_eq!(quotient(&m, a, s, 1.0 / s), a / s, "{a} / {s}");
+        tried += 1;
+    };
+    for s in ((1u32 << 23) + 1..1 << 24).step_by(2 * 17) {
+        let inverse = (0..5).fold(s, |x, _| x.wrapping_mul(2u32.wrapping_sub(s.wrapping_mul(x))));
+        for c in -5i64..=5 {
+            for k in [24, 25] {
+                let odd = (-c as u32).wrapping_mul(inverse) & ((1 << k) - 1);
+                let product = i64::from(s) * i64::from(odd | 1 << 24) + c;
+                let a = product >> k;
+                if c != 0 && product == a << k && (1 << 23..1 << 24).contains(&a) {
+                    check(a, s);
+                }
+            }
+        }
+    }
+    assert!(tried > 500_000, "{tried}");
 }
 
 #[test]

@@ -38,6 +38,11 @@ fn floats() {
         m.unary(&["abs", "negate", "sign", "floor", "ceil", "round_nearest_afz", "round_nearest_even"], Error::None);
         m.binary(&["add", "subtract", "multiply", "maximum", "minimum", "remainder"], Error::None);
         m.binary(&["divide"], Error::Steps(1));
+        let rows = "%a$n = stablehlo.reshape %x : ($t) -> tensor<8x8x$d>
+  %b$n = stablehlo.slice %y [0:8] : ($t) -> tensor<8x$d>
+  %c$n = stablehlo.broadcast_in_dim %b$n, dims = [0] : (tensor<8x$d>) -> tensor<8x8x$d>
+  $r = stablehlo.divide %a$n, %c$n : tensor<8x8x$d>";
+        m.push("divide rows", rows, "8x8", d, Error::Steps(1));
         let few = Error::Steps(if d.bits() == 16 { 1 } else { 4 });
         m.unary(&["exponential", "exponential_minus_one", "log", "log_plus_one", "logistic"], few);
         m.unary(&["sine", "cosine", "tan", "tanh", "sqrt", "rsqrt", "cbrt"], few);

@@ -108,17 +108,28 @@ impl<'c> Em<'c> {
         let loop_lanes = loops.iter().map(|i| self.ix.lanes(*i)).max().unwrap_or(1) as usize;
         let lanes = ins.iter().chain(&outs).flatten().map(Vec::len).max().unwrap_or(1);
         let lanes = if indexed { lanes.max(loop_lanes) } else { lanes };
-        let mut results = vec![vec![]; nest.outs.len()];
-        for k in 0..lanes {
-            let mut map = Scalars::new();
-            for (i, x) in ins.iter().chain(&outs).enumerate() {
-                if let Some(x) = x {
-                    map.insert(key(arg(nest.body, i)), Scalar::Value(if x.len() == 1 { x[0] } else { x[k] }));
+        let mut maps: Vec<(Scalars, Vec<Ix>)> = (0..lanes)
+            .map(|k| {
+                let mut map = Scalars::new();
+                for (i, x) in ins.iter().chain(&outs).enumerate() {
+                    if let Some(x) = x {
+                        map.insert(key(arg(nest.body, i)), Scalar::Value(if x.len() == 1 { x[0] } else { x[k] }));
+                    }
                 }
-            }
-            let at: Vec<Ix> = loops.iter().map(|i| self.ix.at_lane(*i, k as i64)).collect();
-            for (r, y) in results.iter_mut().zip(self.body(b, nest.body, &mut map, &at).1) {
-                r.push(y);
+                (map, loops.iter().map(|i| self.ix.at_lane(*i, k as i64)).collect())
+            })
+            .collect();
+        // Op by op, so that what the lanes have in common in an op stands together.
+        let all = ops(nest.body);
+        let (end, rest) = all.split_last().expect("a block ends in a terminator");
+        for op in rest {
+            maps.iter_mut().for_each(|(map, at)| self.rebuild(b, *op, map, at));
+        }
+        let mut results = vec![vec![]; nest.outs.len()];
+        for (map, _) in &maps {
+            let found: Vec<Scalar> = operands(*end).into_iter().map(|x| self.get(b, map, x)).collect();
+            for (r, y) in results.iter_mut().zip(found) {
+                r.push(self.scalar(b, y));
             }
         }
         results

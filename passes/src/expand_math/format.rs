@@ -16,6 +16,8 @@ pub trait Format: Copy + Sized + Neg<Output = Self> + Mul<Output = Self> + 'stat
     const MANTISSA: i64;
     const BIAS: i64;
     const WIDTH: i64;
+    /// The bias of a product of two powers of two.
+    const BOTH: i64 = 2 * Self::BIAS;
     /// Bits of the mantissa that the lower half has.
     const HALF: u32;
     const MIN_POSITIVE: f64;

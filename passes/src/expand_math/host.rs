@@ -57,9 +57,6 @@ macro_rules! host {
             fn trunc(&self, a: $float) -> $float {
                 a.trunc()
             }
-            fn roundeven(&self, a: $float) -> $float {
-                a.round_ties_even()
-            }
             fn copysign(&self, a: $float, sign: $float) -> $float {
                 a.copysign(sign)
             }

@@ -78,9 +78,6 @@ impl<'c, R: Format> Machine for Ir<'c, R> {
     fn trunc(&self, a: V<'c>) -> V<'c> {
         self.b.same("math.trunc", &[a])
     }
-    fn roundeven(&self, a: V<'c>) -> V<'c> {
-        self.b.same("math.roundeven", &[a])
-    }
     fn copysign(&self, a: V<'c>, sign: V<'c>) -> V<'c> {
         self.b.same("math.copysign", &[a, sign])
     }

@@ -35,8 +35,6 @@ pub trait Machine: Sized {
     fn abs(&self, a: Self::F) -> Self::F;
     fn sqrt(&self, a: Self::F) -> Self::F;
     fn trunc(&self, a: Self::F) -> Self::F;
-    /// To the nearest integer, halves to the even one.
-    fn roundeven(&self, a: Self::F) -> Self::F;
     fn copysign(&self, a: Self::F, sign: Self::F) -> Self::F;
 
     fn bits(&self, a: Self::F) -> Self::I;
@@ -108,10 +106,11 @@ pub trait Machine: Sized {
     fn head(&self, a: Self::F) -> Self::F {
         self.float(self.and(self.bits(a), self.n(-1 << Self::Real::HALF)))
     }
-    /// The integer nearest to x times `factor`, small beside 2^MANTISSA, and an integer with the same low bits: what a sum
-    /// with 1.5 2^MANTISSA leaves of the fraction. Conversions and roundings are slow instructions on most devices.
-    fn nearest_product(&self, x: Self::F, factor: f64) -> (Self::F, Self::I) {
-        let magic = self.c(rounding::<Self::Real>());
+    /// The integer nearest to x times `factor`, small beside 2^MANTISSA, and an integer with the low bits of it plus `more`:
+    /// what a sum with 1.5 2^MANTISSA leaves of the fraction. Conversions and roundings are slow instructions on most
+    /// devices.
+    fn nearest_product(&self, x: Self::F, factor: f64, more: i64) -> (Self::F, Self::I) {
+        let magic = self.c(rounding::<Self::Real>() + more as f64);
         let sum = if factor == 1.0 { self.add(x, magic) } else { self.fma(x, self.c(factor), magic) };
         (self.sub(sum, magic), self.bits(sum))
     }
@@ -120,12 +119,14 @@ pub trait Machine: Sized {
         let exponent = self.shl(n, self.n(Self::Real::MANTISSA));
         self.float(self.iadd(exponent, self.n((Self::Real::BIAS + by) << Self::Real::MANTISSA)))
     }
-    /// a 2^(n + by) for an integer n, |n + by| up to twice the largest exponent: rounds once if the result is denormal,
-    /// overflows to infinity.
-    fn scale(&self, a: Self::F, n: Self::F, by: i64) -> Self::F {
-        let (half, half_bits) = self.nearest_product(n, 0.5);
-        let rest = self.bits(self.add(self.sub(n, half), self.c(rounding::<Self::Real>())));
-        self.mul(self.mul(a, self.power_of_two(half_bits, 0)), self.power_of_two(rest, by))
+    /// a 2^(n - [`BOTH`](Format::BOTH)) for n between 0 and twice that, of which the low bits count: rounds once if the
+    /// result is denormal, overflows to infinity. Each of two factors has half of the exponent.
+    fn scale(&self, a: Self::F, n: Self::I) -> Self::F {
+        let stored = Self::Real::MANTISSA;
+        let field = self.n((2 * Self::Real::BIAS + 1) << stored);
+        let half = self.and(self.shl(n, self.n(stored - 1)), field);
+        let rest = self.isub(self.shl(n, self.n(stored)), half);
+        self.mul(self.mul(a, self.float(half)), self.float(rest))
     }
 }
 

@@ -20,6 +20,7 @@ mod ir;
 pub mod log;
 pub mod machine;
 pub mod power;
+pub mod quotient;
 pub mod round;
 mod single;
 pub mod trig;
@@ -111,7 +112,10 @@ impl Pass for ExpandMath {
     }
     fn run<'c>(&self, context: &'c Context, module: &mut Module<'c>, _env: Env) -> Result<(), PassError> {
         gpu_modules(module).into_iter().flat_map(walk).for_each(|op| logistic(context, op));
-        gpu_modules(module).into_iter().flat_map(walk).try_for_each(|op| expand(context, op))
+        gpu_modules(module).into_iter().flat_map(walk).try_for_each(|op| expand(context, op))?;
+        let blocks: Vec<Blk> = gpu_modules(module).into_iter().flat_map(walk).flat_map(blocks).collect();
+        blocks.into_iter().for_each(|block| quotient::share(context, block));
+        Ok(())
     }
     fn verify<'c>(&self, _context: &'c Context, module: &Module<'c>, _env: Env) -> Result<(), PassError> {
         for op in gpu_modules(module).into_iter().flat_map(walk) {

@@ -28,9 +28,9 @@ pub fn pow<M: Machine>(m: &M, x: M::F, y: M::F) -> M::F {
     let p_hi = m.mul(e_hi, hi);
     let p = m.add(p_hi, p_lo);
     let (over, under) = (m.le(m.c(limits.over), p), m.lt(p, m.c(limits.under)));
-    let n = m.roundeven(m.sel(m.either(over, under), zero, p));
+    let (n, bits) = m.nearest_product(m.sel(m.either(over, under), zero, p), 1.0, M::Real::BOTH);
     let r = m.add(m.sub(p_hi, n), p_lo);
-    let size = m.scale(two_to(m, m.sel(m.either(over, under), zero, r)), n, 0);
+    let size = m.scale(two_to(m, m.sel(m.either(over, under), zero, r)), bits);
     let size = m.sel(over, infinity, m.sel(under, zero, size));
     // 0 and infinity, raised or lowered.
     let falling = m.lt(y, zero);

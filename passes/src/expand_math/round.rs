@@ -38,7 +38,7 @@ pub fn rem<M: Machine>(m: &M, x: M::F, y: M::F) -> M::F {
     let r = m.repeat(m.shr(up, m.n(3)), m.urem(mx, my), |m, r| m.urem(m.shl(r, m.n(8)), my));
     let r = m.urem(m.shl(r, m.and(up, m.n(7))), my);
     // A smaller exponent does not mean a smaller number if y is denormal, but then both exponents are the same.
-    let value = m.sel(below, m.abs(x), m.scale(m.to_float(r), m.to_float(ey), 0));
+    let value = m.sel(below, m.abs(x), m.scale(m.to_float(r), m.iadd(ey, m.n(M::Real::BOTH))));
     let value = m.copysign(value, x);
     let value = m.sel(is_inf(m, y), x, value);
     m.sel(m.both(is_finite(m, x), m.lt(m.c(0.0), m.abs(y))), value, m.nan())

@@ -8,6 +8,7 @@ mod isa;
 mod lower;
 mod matrix;
 mod negate;
+mod numbers;
 mod ptxas;
 mod serialize;
 mod shared;

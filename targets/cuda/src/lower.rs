@@ -30,6 +30,7 @@ impl Pass for LowerToNvvm {
         let (chip, features) = (option("chip")?, option("features")?);
         wait_for_earlier_grids(context, module);
         crate::matrix::lower(context, module);
+        crate::numbers::lower(context, module);
         llvm::prepare_kernels(context, module, spec.subgroup);
         let pipeline = format!(
             "builtin.module(nvvm-attach-target{{chip={chip} features={features} O=3}},gpu.module(canonicalize,cse,\
