@@ -17,13 +17,15 @@ pub struct Shape {
 }
 impl Shape {
     pub fn of(chunks: i64, rows: i64, types: &[Type], spec: &DeviceSpec) -> Self {
+        // Rows that fill the device with a subgroup each need no workgroup memory.
+        let subgroup = i64::from(spec.subgroup);
+        let alone = subgroup > 1 && chunks >= subgroup && rows * subgroup >= 64 * i64::from(spec.parallel_blocks);
         let power = |n: i64| 1i64 << (63 - n.max(1).leading_zeros());
         let bytes: i64 = types.iter().map(|t| elem_bytes(*t)).sum();
         let most = power((256.min(i64::from(spec.max_block))).min(i64::from(spec.shared_bytes) / bytes.max(1)));
-        let parts = power(2 * chunks - 1).min(most);
+        let parts = power(2 * chunks - 1).min(if alone { subgroup } else { most });
         let owned = (most / parts).min(power(2 * rows - 1)).max(1);
         let exchanged = types.iter().all(|t| bits(*t) == 32 && !is_index(*t));
-        let subgroup = i64::from(spec.subgroup);
         let whole = subgroup > 1 && (parts * owned) % subgroup == 0;
         Shape { parts, owned, subgroup: if exchanged && whole { subgroup } else { 0 } }
     }

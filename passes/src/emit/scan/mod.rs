@@ -20,7 +20,7 @@ use melior::ir::Type;
 
 /// Ops of one thread above which nothing is written out.
 const MOST_OPS: i64 = 1024;
-/// Steps that a thread going down rows has under way at once.
+/// Steps, or tiles of a row, that a thread has under way at once.
 const AHEAD: i64 = 8;
 
 /// A `zml.scan`, read.
@@ -132,34 +132,55 @@ fn rows<'c>(
             let row = em.ix.delinear(row, &outer);
             let carry: Vec<V> = scan.start(em, b, &row, 1).into_iter().map(|x| x[0]).collect();
             let tiles = (chunks + parts - 1) / parts;
-            em.for_each(b, tiles, &carry, |em, b, tile, carry| {
-                let first = em.ix.scale(tile, parts);
-                let chunk = em.ix.add(first, part);
-                // Beyond the end nothing follows that could be wrong.
-                let inside = least(em, b, chunk, chunks - 1);
-                let at = if scan.reverse {
-                    let back = em.ix.scale(inside, -1);
-                    em.ix.add_constant(back, chunks - 1)
-                } else {
-                    inside
-                };
-                let (at, lane) = (em.ix.scale(at, lanes), em.ix.lane(lanes));
-                let at = em.ix.add(at, lane);
-                let index = scan.index(&row, at);
-                let (values, total) = tile_values(em, b, scan, frame, &shape, part, &index, carry, tiles > 1);
-                scan.hand_over(em, &index, values);
-                em.if_below(b, number, rows, |em, b| {
-                    em.if_below(b, chunk, chunks, |em, b| {
-                        let all: Vec<&Item> = items.iter().collect();
-                        let at = em.ix.linear(&index, &scan.extents);
-                        write(em, b, d, frame, &all, at);
+            let together = together(d, tiles, lanes);
+            em.for_each(b, tiles / together, &carry, |em, b, turn, carry| {
+                let first = em.ix.scale(turn, parts * together);
+                let first = em.ix.add(first, part);
+                let mine: Vec<(Ix, Vec<Ix>)> = (0..together)
+                    .map(|tile| {
+                        let chunk = em.ix.add_constant(first, tile * parts);
+                        // Beyond the end nothing follows that could be wrong.
+                        let inside = least(em, b, chunk, chunks - 1);
+                        let at = if scan.reverse {
+                            let back = em.ix.scale(inside, -1);
+                            em.ix.add_constant(back, chunks - 1)
+                        } else {
+                            inside
+                        };
+                        let (at, lane) = (em.ix.scale(at, lanes), em.ix.lane(lanes));
+                        let at = em.ix.add(at, lane);
+                        (chunk, scan.index(&row, at))
+                    })
+                    .collect();
+                // All loads before the first use.
+                for (_, index) in &mine {
+                    scan.inputs.iter().for_each(|v| em.fetch(b, *v, index));
+                }
+                let mut carry = carry.to_vec();
+                for (chunk, index) in &mine {
+                    let (values, total) = tile_values(em, b, scan, frame, &shape, part, index, &carry, tiles > 1);
+                    scan.hand_over(em, index, values);
+                    em.if_below(b, number, rows, |em, b| {
+                        em.if_below(b, *chunk, chunks, |em, b| {
+                            let all: Vec<&Item> = items.iter().collect();
+                            let at = em.ix.linear(index, &scan.extents);
+                            write(em, b, d, frame, &all, at);
+                        });
                     });
-                });
-                if tiles == 1 { carry.to_vec() } else { scan.join(em, b, carry, &total) }
+                    if tiles > 1 {
+                        carry = scan.join(em, b, &carry, &total);
+                    }
+                }
+                carry
             });
         });
     });
     Ok(launch)
+}
+/// Tiles that are taken at once: a divisor of `tiles`, within what a thread can keep.
+fn together(d: &Dispatch, tiles: i64, lanes: i64) -> i64 {
+    let budget = (MOST_OPS / (cost(d) * lanes).max(1)).clamp(1, AHEAD);
+    (1..=budget.min(tiles)).rev().find(|n| tiles % n == 0).unwrap_or(1)
 }
 /// `e`, or `most` if it is above that.
 fn least<'c>(em: &mut Em<'c>, b: &B<'c>, e: Ix, most: i64) -> Ix {
