@@ -90,6 +90,14 @@ pub(crate) fn attentions<'c>(block: Blk<'c>, spec: &DeviceSpec) -> Vec<Attention
     found.iter().filter(|a| !a.is_part && !a.is_tiled).filter_map(|a| AttentionLayout::of(&view, a)).collect()
 }
 
+/// The sums of exponentials of all attentions of a block.
+pub(crate) fn sums_of_attentions<'c>(block: Blk<'c>, spec: &DeviceSpec) -> Vec<O<'c>> {
+    let view = view::View::of(block);
+    let mut f = group::Grouper::new(&view, usize::MAX);
+    f.spec = Some(spec);
+    attention::find(&f).iter().map(|a| view.nodes[a.sum].op).collect()
+}
+
 /// The entry functions of a module.
 pub fn entries<'c>(top: Blk<'c>) -> Vec<O<'c>> {
     let funcs = ops(top).into_iter().filter(|o| name(*o) == "func.func");

@@ -138,7 +138,7 @@ impl<'c> Rows<'c> {
     }
 }
 /// exp(x - max), where a maximum over nothing gives 0.
-fn exponential<'c>(b: &B<'c>, x: V<'c>, max: V<'c>) -> V<'c> {
+pub(super) fn exponential<'c>(b: &B<'c>, x: V<'c>, max: V<'c>) -> V<'c> {
     let lowest = b.cfloat(b.f32(), f64::from(f32::MIN));
     let max = b.same("arith.maximumf", &[max, lowest]);
     b.same("math.exp", &[b.same("arith.subf", &[x, max])])
@@ -236,7 +236,7 @@ fn convert<'c>(b: &B<'c>, x: V<'c>, e: Type<'c>) -> V<'c> {
     b.map(&extents, e, &[(x, &identity)], |b, a| b.op1(op, &[a[0]], e, &[]))
 }
 /// Erases ops that nothing reads, and what only they read.
-fn erase_unread(next: Vec<O>) {
+pub(super) fn erase_unread(next: Vec<O>) {
     let (mut next, mut erased) = (next, std::collections::HashSet::new());
     next.reverse();
     while let Some(op) = next.pop() {

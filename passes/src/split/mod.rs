@@ -7,6 +7,8 @@
 //!    %r = linalg.reduce ins(%p : tensor<1024xf32>) outs(%init) dimensions = [0]
 //! ```
 //!
+//! A softmax of rows that a workgroup cannot keep has its maximum and its sum from parts of the rows.
+//!
 //! Attention of few rows over many positions becomes attention over parts of them, and what puts these together.
 //!
 //! Parts keep the order of their elements and their number depends on the shape and the device profile alone, so results are
@@ -15,14 +17,16 @@
 mod attention;
 mod reduction;
 mod scan;
+mod softmax;
 
 use crate::{
-    fuse::{attentions, entries},
+    fuse::{attentions, entries, sums_of_attentions},
     ir::*,
     pass::{Env, Pass, PassError},
     spec::DeviceSpec,
 };
 use melior::{Context, ir::Module};
+use std::collections::HashSet;
 
 /// The pass.
 pub struct Split;
@@ -39,6 +43,16 @@ impl Pass for Split {
         for entry in entries(body(module)) {
             cut_attentions(context, block(entry, 0), spec);
         }
+        // The rows of an attention are nowhere in memory.
+        let mut taken = HashSet::new();
+        for entry in entries(body(module)) {
+            of_attentions(block(entry, 0), spec, &mut taken);
+        }
+        for op in walk(module_op(module)).into_iter().filter(|op| name(*op) == "linalg.reduce") {
+            if !taken.contains(&op_key(op)) {
+                softmax::split(&B::before(context, op), op, spec);
+            }
+        }
         for op in walk(module_op(module)) {
             match name(op) {
                 "linalg.reduce" => reduction::split(&B::before(context, op), op, spec),
@@ -50,6 +64,13 @@ impl Pass for Split {
     }
     fn verify<'c>(&self, _context: &'c Context, module: &Module<'c>, _env: Env) -> Result<(), PassError> {
         crate::simplify::level1(module)
+    }
+}
+
+fn of_attentions(home: Blk, spec: &DeviceSpec, found: &mut HashSet<usize>) {
+    found.extend(sums_of_attentions(home, spec).into_iter().map(op_key));
+    for inner in ops(home).into_iter().filter(|op| name(*op).starts_with("scf.")).flat_map(blocks) {
+        of_attentions(inner, spec, found);
     }
 }
 

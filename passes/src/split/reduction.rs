@@ -12,7 +12,7 @@ const ACROSS: i64 = 64;
 const WHOLE: i64 = 16;
 
 /// Into how many parts each row of `op` goes.
-fn parts(rows: i64, extent: i64, across: bool, spec: &DeviceSpec) -> i64 {
+pub(super) fn parts(rows: i64, extent: i64, across: bool, spec: &DeviceSpec) -> i64 {
     let groups = if across { (rows / ACROSS).max(1) } else { rows };
     let wanted = i64::from(spec.parallel_blocks) * 2 / groups.max(1);
     let enough = if across { LEAST_PART / ACROSS } else { LEAST_PART };

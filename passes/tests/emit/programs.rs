@@ -242,6 +242,30 @@ fn control_flow() {
 fn models() {
     all_same(&["causal_attention", "mnist_mlp_b1"], true);
 }
+/// More elements than a workgroup keeps: maximum and sum of parts, then what is made of them.
+#[test]
+fn softmax_of_long_rows() {
+    let text = "module @m {
+  func.func @main(%x: tensor<1x40960xf32>) -> tensor<1x40960xf32> {
+    %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+    %m = stablehlo.reduce(%x init: %low) applies stablehlo.maximum across dimensions = [1] : (tensor<1x40960xf32>, tensor<f32>) -> tensor<1xf32>
+    %mb = stablehlo.broadcast_in_dim %m, dims = [0] : (tensor<1xf32>) -> tensor<1x40960xf32>
+    %d = stablehlo.subtract %x, %mb : tensor<1x40960xf32>
+    %e = stablehlo.exponential %d : tensor<1x40960xf32>
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %s = stablehlo.reduce(%e init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<1x40960xf32>, tensor<f32>) -> tensor<1xf32>
+    %sb = stablehlo.broadcast_in_dim %s, dims = [0] : (tensor<1xf32>) -> tensor<1x40960xf32>
+    %p = stablehlo.divide %e, %sb : tensor<1x40960xf32>
+    return %p : tensor<1x40960xf32>
+  }
+}";
+    let p = prepared("softmax.mlir", text.into());
+    let spec = DeviceSpec { subgroup: 8, ..super::kernels::spec() };
+    let said = same(&p, &spec, true).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(said, "2 kernels, same");
+    let parts = fused(&p, &spec).expect("just done");
+    assert!(parts.contains("5x8192xf32"), "{parts}");
+}
 /// Too large for the simulator: their kernels are valid IR.
 #[test]
 fn large_models_emit() {
