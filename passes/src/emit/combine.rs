@@ -4,6 +4,7 @@ use super::{
     body::{Scalar, Scalars},
     build::Em,
     nest::Nest,
+    reduce::Pick,
 };
 use crate::ir::*;
 use melior::ir::Type;
@@ -16,6 +17,8 @@ pub enum Combiner {
         /// Whichever of two comes first.
         commutes: bool,
     },
+    /// The best element with its place.
+    Pick(Pick),
     /// Only one element after the other.
     Serial,
 }
@@ -58,16 +61,20 @@ impl Combiner {
     pub fn combine<'c>(&self, em: &mut Em<'c>, b: &B<'c>, nest: &Nest<'c>, x: &[V<'c>], y: &[V<'c>]) -> Vec<V<'c>> {
         match self {
             Combiner::Ops(ops) => ops.iter().zip(x.iter().zip(y)).map(|(op, (x, y))| b.same(op, &[*x, *y])).collect(),
-            Combiner::Body { .. } => {
-                let mut map = Scalars::new();
-                for (i, v) in y.iter().chain(x).enumerate() {
-                    map.insert(key(arg(nest.body, i)), Scalar::Value(*v));
-                }
-                em.body(b, nest.body, &mut map, &[]).1
-            }
+            Combiner::Body { .. } => body(em, b, nest, x, y),
+            Combiner::Pick(pick) => pick.join(b, x, y),
             Combiner::Serial => unreachable!("a serial reduction has one part"),
         }
     }
+}
+
+/// The body of `nest` with `x` as accumulators and `y` in place of inputs.
+pub fn body<'c>(em: &mut Em<'c>, b: &B<'c>, nest: &Nest<'c>, x: &[V<'c>], y: &[V<'c>]) -> Vec<V<'c>> {
+    let mut map = Scalars::new();
+    for (i, v) in y.iter().chain(x).enumerate() {
+        map.insert(key(arg(nest.body, i)), Scalar::Value(*v));
+    }
+    em.body(b, nest.body, &mut map, &[]).1
 }
 
 /// The op of accumulator `i`, if the body is `op(accumulator, something else)` in this and no other respect.

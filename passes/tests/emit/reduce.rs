@@ -79,6 +79,39 @@ fn argmax_takes_the_first_of_equals() {
     }
 }
 
+/// As jax writes it: NaN above all numbers, and of several the first.
+#[test]
+fn argmax_of_rows_with_nan() {
+    let body = "%gt = arith.cmpf ogt, %x, %ax : f32";
+    let text = FIXTURE.replace(
+        body,
+        "%above = arith.cmpf ogt, %x, %ax : f32
+    %known = arith.cmpf oeq, %ax, %ax : f32
+    %nan = arith.cmpf une, %x, %x : f32
+    %new = arith.andi %nan, %known : i1
+    %gt = arith.ori %above, %new : i1",
+    );
+    assert!(text != FIXTURE);
+    for n in [37, 36, 1000] {
+        let text = text.replace("5x37", &format!("5x{n}"));
+        let mut a = noise(5 * n);
+        for at in [n - 1, 2 * n - 9, 2 * n - 3, 3 * n, 3 * n + 20] {
+            a[at] = f64::NAN;
+        }
+        a[4 * n..].fill(f64::NEG_INFINITY);
+        let places: Vec<i64> = a.chunks(n).map(|row| first_best(row) as i64).collect();
+        assert_eq!(places[1..2], [n as i64 - 9]);
+        for device in [spec(), wide()] {
+            let kernels = Kernels::emit_for(&text, &device);
+            assert_eq!(kernels.run("argmax", &[floats(&a)])[1], ints(&places), "rows of {n}");
+        }
+    }
+}
+fn first_best(row: &[f64]) -> usize {
+    let better = |x: f64, y: f64| x > y || (x.is_nan() && !y.is_nan());
+    (1..row.len()).fold(0, |best, i| if better(row[i], row[best]) { i } else { best })
+}
+
 /// Rows of one, some and many chunks a thread, the last of which may have fewer.
 #[test]
 fn a_body_keeps_the_order_of_elements() {

@@ -4,7 +4,7 @@
 use super::{
     super::{
         build::{Em, Lanes},
-        combine::Combiner,
+        combine::{Combiner, body},
         index::Ix,
         kernel::Frame,
     },
@@ -65,11 +65,18 @@ pub fn meet<'c>(
             let n = h.nest.outs.len() * across;
             let (mine, rest) = joined.split_at(n);
             joined = rest;
-            let whole = if !has_initial(h) {
-                mine.to_vec()
-            } else {
+            let mine = match &h.combiner {
+                Combiner::Pick(pick) => pick.found(em, b, (h, plan), *row, mine),
+                _ => mine.to_vec(),
+            };
+            let whole = if has_initial(h) {
                 let first: Vec<V> = initial(em, b, h, *row, across).into_iter().flatten().collect();
-                combine(em, b, &[h], &first, mine, across)
+                match &h.combiner {
+                    Combiner::Pick(_) => body(em, b, &h.nest, &first, &mine),
+                    _ => combine(em, b, &[h], &first, &mine, across),
+                }
+            } else {
+                mine
             };
             let index = em.ix.delinear(*row, &h.extents());
             for (i, lanes) in whole.chunks(across).enumerate() {

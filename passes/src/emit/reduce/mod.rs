@@ -17,6 +17,7 @@
 
 mod matvec;
 mod meet;
+mod pick;
 mod plan;
 mod tables;
 
@@ -33,6 +34,7 @@ use super::{
 use crate::{ir::*, pass::PassError, rows::Rows, spec::DeviceSpec};
 use meet::{barrier, initial, meet};
 use melior::ir::Type;
+pub use pick::Pick;
 use plan::{Heavy, MOST_OPS, Plan, UNROLL, heavy, plan, power_below};
 
 /// The work of one row space.
@@ -68,10 +70,10 @@ pub fn emit<'c>(b: &B<'c>, d: &mut Dispatch<'c>, spec: &DeviceSpec) -> Result<La
     let (groups, mut shared) = (sections.iter().map(|s| s.groups).sum(), vec![]);
     for s in &mut sections {
         let rows = s.plan.rows_at_once();
-        s.plan.arrays = arrays(&mut s.heavy, &s.plan, rows, &mut shared);
+        s.plan.arrays = arrays(b, &mut s.heavy, &s.plan, rows, &mut shared);
     }
     let mut whole = plan::whole(&before, block, spec);
-    whole.arrays = arrays(&mut before, &whole, 1, &mut shared);
+    whole.arrays = arrays(b, &mut before, &whole, 1, &mut shared);
     let kept = shared.len();
     let mut room = i64::from(spec.shared_bytes) - shared.iter().map(|(n, t)| n * elem_bytes(*t)).sum::<i64>();
     stages.retain(|s| {
@@ -232,8 +234,14 @@ fn deal<'c>(d: &Dispatch<'c>, sections: &mut [Section<'c>], spec: &DeviceSpec, (
 
 /// Adds the arrays in which partial results meet, one for each accumulator of each row that a thread has at once; how
 /// many a row has.
-fn arrays<'c>(heavy: &mut [Heavy<'c>], plan: &Plan, rows: usize, shared: &mut Vec<(i64, Type<'c>)>) -> usize {
-    let outs: Vec<Type> = heavy.iter().flat_map(|h| &h.nest.outs).map(|o| elem(o.r#type())).collect();
+fn arrays<'c>(
+    b: &B<'c>,
+    heavy: &mut [Heavy<'c>],
+    plan: &Plan,
+    rows: usize,
+    shared: &mut Vec<(i64, Type<'c>)>,
+) -> usize {
+    let outs: Vec<Type> = heavy.iter().flat_map(|h| h.carried(b)).collect();
     let mut next = shared.len();
     for h in heavy {
         h.first_shared = next;
@@ -586,6 +594,7 @@ fn accumulate<'c>(
                     init.extend(em.chain(b, &h.nest, &loops, 1, &first));
                 }
             }
+            Combiner::Pick(pick) => init.extend(pick.start(em, b, first)),
             Combiner::Serial => {
                 for lanes in initial(em, b, h, *row, across) {
                     init.extend(lanes);
@@ -598,8 +607,9 @@ fn accumulate<'c>(
         for (row, h) in &all {
             for k in ks {
                 let loops = element(em, h, plan, *row, *k);
-                for i in (0..h.nest.ins.len()).filter(|i| !h.nest.is_shared_by_rows(*i)) {
-                    if plan.matvec && is_tensor(h.nest.ins[i].r#type()) {
+                let own = |i: &usize| !h.nest.is_shared_by_rows(*i);
+                for i in (0..h.nest.ins.len()).filter(own) {
+                    if is_tensor(h.nest.ins[i].r#type()) && (plan.matvec || matches!(h.combiner, Combiner::Pick(_))) {
                         let at = h.nest.in_index(em, i, &loops);
                         em.fetch(b, h.nest.ins[i], &at);
                     } else {
@@ -619,7 +629,10 @@ fn accumulate<'c>(
         for k in ks {
             for ((row, h), lanes) in all.iter().zip(&mut state) {
                 let loops = element(em, h, plan, *row, *k);
-                *lanes = if across > 1 {
+                *lanes = if let Combiner::Pick(pick) = &h.combiner {
+                    let flat: Vec<V> = lanes.iter().map(|l| l[0]).collect();
+                    pick.step(em, b, &h.nest, (&loops, *k), &flat).into_iter().map(|x| vec![x]).collect()
+                } else if across > 1 {
                     em.inline(b, &h.nest, &loops, Some(lanes))
                 } else {
                     let flat: Vec<V> = lanes.iter().map(|l| l[0]).collect();

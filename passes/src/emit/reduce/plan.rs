@@ -1,7 +1,11 @@
 //! Who does what in a reduce kernel: how many threads a row gets, which rows a workgroup, what is a vector.
 
-use super::super::{combine::Combiner, kernel::Dispatch, loops::cost, nest::Nest, output::Item};
+use super::{
+    super::{combine::Combiner, kernel::Dispatch, loops::cost, nest::Nest, output::Item},
+    pick::Pick,
+};
 use crate::{ir::*, rows::Rows, spec::DeviceSpec};
+use melior::ir::Type;
 
 /// Ops of one thread above which nothing is written out.
 pub const MOST_OPS: i64 = 1024;
@@ -62,19 +66,39 @@ pub fn heavy<'c>(d: &Dispatch<'c>) -> Vec<Heavy<'c>> {
             found.push(Heavy { combiner, nest, level: below, first_shared: 0 });
         }
     }
+    // Along rows that are neighbours in memory each lane has a row of its own.
+    if !found.is_empty() && across(largest(&found)).is_none() {
+        for h in &mut found {
+            if matches!(h.combiner, Combiner::Body { .. })
+                && let Some(pick) = Pick::of(&h.nest)
+            {
+                h.combiner = Combiner::Pick(pick);
+            }
+        }
+    }
     found
 }
 
-impl Heavy<'_> {
+impl<'c> Heavy<'c> {
     /// Rows that it reduces.
     pub fn rows(&self) -> i64 {
         self.extents().iter().product()
     }
     /// Whether parts of a row can meet by exchanging registers.
     pub fn is_exchanged(&self) -> bool {
-        !matches!(self.combiner, Combiner::Serial)
-            && !self.ordered()
-            && self.nest.outs.iter().all(|o| bits(elem(o.r#type())) == 32 && !is_index(elem(o.r#type())))
+        let fits = |t: Type| bits(t) == 32 && !is_index(t);
+        match self.combiner {
+            Combiner::Serial => false,
+            Combiner::Pick(_) => true,
+            _ => !self.ordered() && self.nest.outs.iter().all(|o| fits(elem(o.r#type()))),
+        }
+    }
+    /// Types of what is carried along a row.
+    pub fn carried(&self, b: &B<'c>) -> Vec<Type<'c>> {
+        match &self.combiner {
+            Combiner::Pick(pick) => pick.types(b).to_vec(),
+            _ => self.nest.outs.iter().map(|o| elem(o.r#type())).collect(),
+        }
     }
     /// Whether parts start from their first elements: there is no neutral one.
     pub fn starts_from_first(&self) -> bool {
@@ -158,14 +182,19 @@ pub fn across(n: &Nest) -> Option<usize> {
 pub fn power_below(n: i64) -> i64 {
     1 << (63 - n.max(1).leading_zeros())
 }
+/// Bytes of the widest element that is read or written.
+fn widest(d: &Dispatch, items: &[Item]) -> i64 {
+    let results = items.iter().map(|i| d.results[i.result].r#type());
+    let all = d.args.iter().map(ValueLike::r#type).chain(results).filter(|t| elements(*t) > 1);
+    all.map(elem_bytes).max().unwrap_or(1)
+}
 pub fn plan(d: &Dispatch, heavy: &[Heavy], items: &[Item], rows: i64, spec: &DeviceSpec) -> Plan {
     let nest = largest(heavy);
     let extents = shape(result(nest.op, 0).r#type());
     let along = across(nest);
     let tail = if rows == 0 { 0 } else { items.iter().map(Item::elements).max().unwrap_or(0) / rows };
     let extent = heavy.iter().map(|h| h.nest.reduction_extent()).max().unwrap_or(1);
-    let inputs = heavy.iter().flat_map(|h| h.nest.ins.iter()).filter(|v| is_tensor(v.r#type()));
-    let widest = inputs.map(|v| elem_bytes(v.r#type())).max().unwrap_or(1);
+    let widest = widest(d, items);
     let serial = heavy.iter().any(|h| matches!(h.combiner, Combiner::Serial));
     let from_first = heavy.iter().any(Heavy::starts_from_first);
     let innermost = |n: &Nest| n.reduction_loops().last().map_or(1, |l| n.bounds[*l]);
@@ -183,7 +212,7 @@ pub fn plan(d: &Dispatch, heavy: &[Heavy], items: &[Item], rows: i64, spec: &Dev
     }
     let lanes = lanes.max(1);
     let fill = i64::from(spec.parallel_blocks);
-    let accumulators: i64 = heavy.iter().flat_map(|h| &h.nest.outs).map(|o| elem_bytes(o.r#type())).sum();
+    let accumulators: i64 = heavy.iter().flat_map(|h| &h.nest.outs).map(|o| elem_bytes(o.r#type()).max(4)).sum();
     let room = i64::from(spec.shared_bytes) / (accumulators * if along.is_some() { lanes } else { 1 }).max(1);
     let most = power_below(i64::from(spec.max_block).min(room));
     let least = heavy.iter().map(|h| h.nest.reduction_extent()).min().unwrap_or(1);
@@ -210,7 +239,9 @@ pub fn plan(d: &Dispatch, heavy: &[Heavy], items: &[Item], rows: i64, spec: &Dev
     }
     let chunks = extent.max(tail) / lanes;
     // A subgroup for a row, more where its chunks would not all be under way at once or the rows do not fill the device.
-    let wanted = (chunks / 8).max(chunks.min(32));
+    // What is read again for a tail stays in registers, 32 elements of a thread.
+    let kept = if tail > 1 { (32 / lanes).max(1) } else { 8 };
+    let wanted = (chunks / kept).max(chunks.min(32));
     let wanted = if rows * wanted < fill * 64 { chunks.min(fill * 64 / rows.max(1)).max(wanted) } else { wanted };
     // A row that does not stay in registers is read again for each level: the fewer are under way, the more stay in caches.
     let again = tail > 1 && chunks > 256 * UNROLL;
