@@ -6,7 +6,7 @@
 
 use super::{
     attention,
-    group::{Cone, Grouper, Hero},
+    group::{Cone, Grouper, Hero, Under},
     library,
     view::{Kind, Node, Val},
 };
@@ -22,6 +22,8 @@ const MOST_VISITS: usize = 600;
 const LAUNCH: u64 = 20_000_000;
 /// Scalar operations that a byte moved is worth.
 const BYTE: u64 = 20;
+/// Scalar operations of one element from which on it is looked for what several of them share.
+const LONG: u64 = 1024;
 /// How far back a sibling reduction is looked for, in groups.
 const SIBLINGS: usize = 48;
 
@@ -103,7 +105,8 @@ fn map(f: &mut Grouper, node: Node) {
     let under = f.under(node);
     let view = f.view;
     let reads = view.nodes[node].reads.iter().filter_map(|v| view.values[*v].def).filter(|d| f.free(*d));
-    f.cost[node] = reads.fold(view.nodes[node].cost, |sum, d| sum.saturating_add(f.cost[d]));
+    let separate = reads.fold(view.nodes[node].cost, |sum, d| sum.saturating_add(f.cost[d]));
+    f.cost[node] = if separate > LONG { together(f, node, &under).min(separate) } else { separate };
     let wanted = f.is_wanted(node);
     // A copy or a broadcast is nothing to keep a group open for, but parts that were computed apart are.
     let joins_parts = name(view.nodes[node].op) == "tensor.concat" && f.cost[node] > 0;
@@ -129,6 +132,14 @@ fn map(f: &mut Grouper, node: Node) {
     if wanted {
         own_loop(f, node, "elementwise ops whose value must be in memory");
     }
+}
+
+/// Scalar operations of one element of `node` if what several ops share is computed once: in a hash or a cipher, where each
+/// round reads the last one several times, the sum over what is read doubles from round to round. Unbounded where ops read
+/// one another at ever more places, as stencils do.
+fn together(f: &Grouper, node: Node, under: &Under) -> u64 {
+    let cone = cone(f, node);
+    if cone.visits <= 4 * under.free.len() { cone.cost } else { u64::MAX }
 }
 
 /// A group of an op that reads all its operands from memory.

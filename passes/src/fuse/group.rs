@@ -60,6 +60,8 @@ pub struct Cone {
     pub clones: BTreeSet<Node>,
     /// Distinct (value, index) pairs: what an emitter computes for one element.
     pub visits: usize,
+    /// Scalar operations of one element.
+    pub cost: u64,
     /// Evaluations of each free op, reductions counted in.
     pub evaluations: BTreeMap<Node, i64>,
     /// Whether it reads a member of the group at all.
@@ -248,7 +250,7 @@ impl<'v, 'c> Grouper<'v, 'c> {
         let tail = if rows.count > 0 { elements / rows.count } else { 1 };
         let (count, _) = rows.orbit;
         let heavy = view.nodes[root].kind.heavy();
-        let mut cone = Cone::default();
+        let mut cone = Cone { cost: view.nodes[root].cost, ..Cone::default() };
         let mut seen: HashSet<(Val, Vec<Ix>)> = HashSet::new();
         let mut next: Vec<(Val, Vec<Ix>, bool)> = vec![];
         for p in 0..count {
@@ -285,6 +287,7 @@ impl<'v, 'c> Grouper<'v, 'c> {
                 continue;
             }
             cone.visits += 1;
+            cone.cost = cone.cost.saturating_add(n.cost);
             if inside {
                 cone.reads_group = true;
                 let own = n.kind.heavy() || self.groups[self.group_of[def].expect("inside")].hero == Hero::Loop;
