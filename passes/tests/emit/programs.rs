@@ -246,17 +246,17 @@ fn models() {
 #[test]
 fn softmax_of_long_rows() {
     let text = "module @m {
-  func.func @main(%x: tensor<1x40960xf32>) -> tensor<1x40960xf32> {
+  func.func @main(%x: tensor<3x40960xf32>) -> tensor<3x40960xf32> {
     %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
-    %m = stablehlo.reduce(%x init: %low) applies stablehlo.maximum across dimensions = [1] : (tensor<1x40960xf32>, tensor<f32>) -> tensor<1xf32>
-    %mb = stablehlo.broadcast_in_dim %m, dims = [0] : (tensor<1xf32>) -> tensor<1x40960xf32>
-    %d = stablehlo.subtract %x, %mb : tensor<1x40960xf32>
-    %e = stablehlo.exponential %d : tensor<1x40960xf32>
+    %m = stablehlo.reduce(%x init: %low) applies stablehlo.maximum across dimensions = [1] : (tensor<3x40960xf32>, tensor<f32>) -> tensor<3xf32>
+    %mb = stablehlo.broadcast_in_dim %m, dims = [0] : (tensor<3xf32>) -> tensor<3x40960xf32>
+    %d = stablehlo.subtract %x, %mb : tensor<3x40960xf32>
+    %e = stablehlo.exponential %d : tensor<3x40960xf32>
     %zero = stablehlo.constant dense<0.0> : tensor<f32>
-    %s = stablehlo.reduce(%e init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<1x40960xf32>, tensor<f32>) -> tensor<1xf32>
-    %sb = stablehlo.broadcast_in_dim %s, dims = [0] : (tensor<1xf32>) -> tensor<1x40960xf32>
-    %p = stablehlo.divide %e, %sb : tensor<1x40960xf32>
-    return %p : tensor<1x40960xf32>
+    %s = stablehlo.reduce(%e init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<3x40960xf32>, tensor<f32>) -> tensor<3xf32>
+    %sb = stablehlo.broadcast_in_dim %s, dims = [0] : (tensor<3xf32>) -> tensor<3x40960xf32>
+    %p = stablehlo.divide %e, %sb : tensor<3x40960xf32>
+    return %p : tensor<3x40960xf32>
   }
 }";
     let p = prepared("softmax.mlir", text.into());
