@@ -330,7 +330,8 @@ mod tests {
         let value = |i: usize, n: &usize| (0..*n).map(|k| (k * 7 + i * 13 + k / 251) as u8).collect();
         let values: Vec<Vec<u8>> = sizes.iter().enumerate().map(|(i, n)| value(i, n)).collect();
         let names: Vec<String> = (0..sizes.len()).map(|i| format!("w{i}")).collect();
-        let (mut weights, mut stored): (Vec<Weight>, [Vec<(&str, HostTensor)>; 2]) = (vec![], [vec![], vec![]]);
+        let mut weights: Vec<Weight> = vec![];
+        let mut stored: [Vec<(&str, HostTensor)>; 2] = [vec![], vec![]];
         for (i, bytes) in values.iter().enumerate() {
             let tensor = Tensor { name: names[i].clone(), dtype: DType::U8, shape: vec![bytes.len() as u64] };
             let source = if i % 3 == 0 {

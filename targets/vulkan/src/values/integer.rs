@@ -31,12 +31,13 @@ pub fn op<'c>(b: &B<'c>, s: &Scalar<'c>, x: &[V<'c>]) -> Option<V<'c>> {
             let extend = if s.name == "arith.index_cast" { "arith.extsi" } else { "arith.extui" };
             Some(b.op1("arith.index_cast", &[double(b, extend, x[0])], b.index(), &[]))
         }
+        "arith.subi" if read::bits(s.from) < 32 => Some(minus(b, x[0], x[1])),
         "math.absi" => Some(magnitude(b, x[0])),
         // SPIR-V leaves a negative operand open under Vulkan, and MLIR's way around it fails for the least integer.
         "arith.remsi" => {
             let rest = b.same("arith.remui", &[magnitude(b, x[0]), magnitude(b, x[1])]);
             let zero = b.cint(s.from, 0);
-            Some(b.select(b.cmpi("slt", x[0], zero), b.same("arith.subi", &[zero, rest]), rest))
+            Some(b.select(b.cmpi("slt", x[0], zero), minus(b, zero, rest), rest))
         }
         "math.ctpop" => Some(population(b, x[0])),
         // The ones below the lowest set bit.
@@ -69,7 +70,21 @@ fn narrow(t: Type) -> bool {
 /// The absolute value; of the least integer, itself, which is right as an unsigned number.
 fn magnitude<'c>(b: &B<'c>, x: V<'c>) -> V<'c> {
     let zero = b.cint(x.r#type(), 0);
-    b.select(b.cmpi("slt", x, zero), b.same("arith.subi", &[zero, x]), x)
+    b.select(b.cmpi("slt", x, zero), minus(b, zero, x), x)
+}
+/// `x - y`. NVIDIA's driver keeps integers of 8 and 16 bits in words and folds a negation into what reads it without cutting
+/// it back: of -128 it makes 128. A field taken out of a word it leaves alone.
+fn minus<'c>(b: &B<'c>, x: V<'c>, y: V<'c>) -> V<'c> {
+    let t = x.r#type();
+    let bits = read::bits(t);
+    if bits >= 32 {
+        return b.same("arith.subi", &[x, y]);
+    }
+    let word = b.i(32);
+    let [x, y] = [x, y].map(|v| b.op1("arith.extsi", &[v], word, &[]));
+    let difference = b.same("arith.subi", &[x, y]);
+    let field = [difference, b.cint(word, 0), b.cint(word, i64::from(bits))];
+    b.op1("arith.trunci", &[b.op1("spirv.BitFieldSExtract", &field, word, &[])], t, &[])
 }
 /// An integer of up to 32 bits as two words of 64. Mesa 22.3 (Debian 12's software Vulkan) narrows a comparison of a
 /// 64-bit conversion with a constant and gets it wrong: `i64(-5) >= 0` was true. Words put together it leaves alone.
