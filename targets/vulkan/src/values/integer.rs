@@ -31,7 +31,7 @@ pub fn op<'c>(b: &B<'c>, s: &Scalar<'c>, x: &[V<'c>]) -> Option<V<'c>> {
             let extend = if s.name == "arith.index_cast" { "arith.extsi" } else { "arith.extui" };
             Some(b.op1("arith.index_cast", &[double(b, extend, x[0])], b.index(), &[]))
         }
-        "arith.subi" if read::bits(s.from) < 32 => Some(minus(b, x[0], x[1])),
+        "arith.subi" if read::int_bits(s.from).is_some_and(|n| n < 32) => Some(minus(b, x[0], x[1])),
         "math.absi" => Some(magnitude(b, x[0])),
         // SPIR-V leaves a negative operand open under Vulkan, and MLIR's way around it fails for the least integer.
         "arith.remsi" => {
