@@ -7,6 +7,7 @@ mod bytes;
 pub mod code_object;
 mod codegen;
 mod disassemble;
+mod exchange;
 mod inspect;
 mod link;
 mod lower;

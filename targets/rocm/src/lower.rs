@@ -34,6 +34,7 @@ impl Pass for LowerToRocdl {
         let spec = env.spec();
         let chip = chip(spec)?;
         crate::matrix::lower(context, module, spec)?;
+        crate::exchange::lower(context, module);
         llvm::prepare_kernels(context, module, spec.subgroup);
         for g in llvm::gpu_modules(module) {
             ops(block(g, 0)).into_iter().filter(|f| name(*f) == "gpu.func").for_each(|f| buffers_to_global(context, f));
