@@ -44,15 +44,23 @@ pub fn read(source: impl Borrow<Source>) -> Result<Program, Diagnostics> {
 }
 
 /// The portable artifact inside of what `jax.export` serializes: a flatbuffer that has it as a vector of bytes, behind their
-/// number.
+/// number. A flatbuffer is filled from its end, the function before its derivatives, so the last artifact is the function's.
 fn exported(bytes: &[u8]) -> Option<&[u8]> {
     let root = u32::from_le_bytes(bytes.get(..4)?.try_into().ok()?) as usize;
     if bytes.is_ascii() || root < 4 || root >= bytes.len() {
         return None;
     }
-    let at = bytes.windows(bytecode::MAGIC.len()).position(|w| w == bytecode::MAGIC).filter(|at| *at >= 8)?;
-    let n = u32::from_le_bytes(bytes[at - 4..at].try_into().ok()?) as usize;
-    bytes.get(at..at.checked_add(n)?)
+    let (mut from, mut last) = (8, None);
+    while let Some(at) =
+        bytes.get(from..).unwrap_or_default().windows(bytecode::MAGIC.len()).position(|w| w == bytecode::MAGIC)
+    {
+        let at = from + at;
+        let n = u32::from_le_bytes(bytes[at - 4..at].try_into().ok()?) as usize;
+        let module = bytes.get(at..at.checked_add(n)?)?;
+        from = at + n.max(bytecode::MAGIC.len());
+        last = Some(module);
+    }
+    last
 }
 
 /// Files that people mistake for programs, and what to do with them.

@@ -112,6 +112,10 @@ impl<'a> Ir<'a> {
         }
         for _ in 0..n {
             let head = self.head(b)?;
+            // As in text: a mesh names devices for shardings, which are hints.
+            if head.dialect == "sdy" && head.name == "mesh" && head.regions == 0 {
+                continue;
+            }
             let is_func = head.name == "func_v1" && head.dialect == "vhlo";
             if !is_func {
                 return Err(Box::new(not_portable(&head)));
@@ -140,7 +144,7 @@ impl<'a> Ir<'a> {
         };
         let dictionaries = |a: Attr| -> Vec<Attrs> {
             let Attr::Array(list) = a else { return vec![] };
-            let one = |a| if let Attr::Dict(d) = a { d } else { vec![] };
+            let one = |a| if let Attr::Dict(d) = a { without_hints(d) } else { vec![] };
             list.into_iter().map(one).collect()
         };
         let mut inputs = None;
@@ -201,7 +205,7 @@ impl<'a> Ir<'a> {
         let mut attrs = vec![];
         if bits & mask::ATTRS != 0 {
             match self.tables.attr(b)? {
-                Attr::Dict(d) => attrs = d,
+                Attr::Dict(d) => attrs = without_hints(d),
                 _ => return b.damaged("an op's attributes are not a dictionary"),
             }
         }
@@ -424,6 +428,12 @@ impl<'a> Ir<'a> {
         }
         Ok(false)
     }
+}
+
+/// Without the shardings and sharding rules that are in the form of their own dialect.
+fn without_hints(mut attrs: Attrs) -> Attrs {
+    attrs.retain(|(name, a)| !(name.starts_with("sdy.") && *a == Attr::Unit));
+    attrs
 }
 
 fn not_portable(h: &Head) -> Diagnostic {

@@ -164,6 +164,7 @@ fn dialects(mut b: Bytes, strings: &[&[u8]], format: u64) -> R<(Vec<Dialect>, Ve
         .map(|n| match n.as_str() {
             "builtin" => Dialect::Builtin,
             "vhlo" => Dialect::Vhlo,
+            "sdy" => Dialect::Sdy,
             _ => Dialect::Other,
         })
         .collect();

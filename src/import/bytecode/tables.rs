@@ -19,6 +19,8 @@ const DEEPEST: u32 = 400;
 pub(super) enum Dialect {
     Builtin,
     Vhlo,
+    /// Shardings, which are hints.
+    Sdy,
     Other,
 }
 
@@ -142,6 +144,8 @@ impl<'a> Tables<'a> {
             (false, _) => self.text_attr(&mut b),
             (true, Dialect::Builtin) => self.builtin_attr(&mut b),
             (true, Dialect::Vhlo) => self.vhlo_attr(&mut b),
+            // Left out by who reads the dictionary it is in.
+            (true, Dialect::Sdy) => Ok(Value::Attr(Attr::Unit)),
             (true, Dialect::Other) => Err(Box::new(other_dialect("an attribute"))),
         })?;
         self.attr_slots.borrow_mut()[i] = Slot::Done(v.clone());
@@ -167,7 +171,7 @@ impl<'a> Tables<'a> {
             }
             (true, Dialect::Builtin) => self.builtin_ty(&mut b).map(Ty::Type),
             (true, Dialect::Vhlo) => self.vhlo_ty(&mut b),
-            (true, Dialect::Other) => Err(Box::new(other_dialect("a type"))),
+            (true, Dialect::Sdy | Dialect::Other) => Err(Box::new(other_dialect("a type"))),
         })?;
         self.type_slots.borrow_mut()[i] = Slot::Done(t.clone());
         Ok(t)

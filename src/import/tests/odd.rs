@@ -3,7 +3,7 @@
 mod common;
 
 use std::path::Path;
-use zmlc_import::{Diagnostics, Source, difference, dynamic_dims, prepare, read, verify};
+use zmlc_import::{Diagnostics, Source, difference, dynamic_dims, prepare, print, read, verify};
 
 /// How far each file gets. "read": is read and verified; "prepared": also ready to compile; otherwise the code of the refusal
 /// and a word of it.
@@ -78,6 +78,25 @@ fn an_exported_container_holds_its_artifact() {
     let a = load("jax_export_static.jaxexport.bin");
     assert!(dynamic_dims(&a, "main").is_empty());
     assert_eq!(difference(&a, &load("jax_export_static.mlirbc")), None);
+}
+
+/// Written by JAX 0.10.2: a Cholesky with the sharding rule of its custom call, an addition over a mesh of one device, a sine
+/// serialized with its gradient.
+#[test]
+fn exports_with_shardings_and_gradients_are_read() {
+    let load = |name: &str, bytes: &[u8]| {
+        let p = read(Source::new(name, bytes)).unwrap_or_else(|e| panic!("{e}"));
+        let text = print(&p);
+        let again = read(Source::new("again.mlir", text.clone())).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(difference(&p, &again), None);
+        text
+    };
+    let cholesky = load("rule", include_bytes!("data/exported/sharding_rule.mlirbc"));
+    assert!(cholesky.contains("lapack_spotrf") && !cholesky.contains("sharding_rule"), "{cholesky}");
+    let sum = load("mesh", include_bytes!("data/exported/mesh_of_one.mlirbc"));
+    assert!(sum.contains("stablehlo.add") && !sum.contains("sdy."), "{sum}");
+    let sine = load("gradient", include_bytes!("data/exported/with_gradient.jaxexport.bin"));
+    assert!(sine.contains("stablehlo.sine") && !sine.contains("stablehlo.cosine"), "{sine}");
 }
 
 #[test]
