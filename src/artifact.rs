@@ -159,10 +159,15 @@ pub fn assemble(
     Ok(writer.finish(manifest))
 }
 
-/// Writes a file under a temporary name beside it and renames: a killed run leaves nothing under the final name.
+/// Writes a file under a temporary name beside it and renames: a killed run leaves nothing under the final name. Of a link
+/// the file behind it is written; pipes and devices are written to as they are.
 pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let failed = |e: std::io::Error| Failure::file(path, "write", &e);
+    if path.metadata().is_ok_and(|m| !m.is_file() && !m.is_dir()) {
+        return std::fs::OpenOptions::new().write(true).open(path).and_then(|mut f| f.write_all(bytes)).map_err(failed);
+    }
+    let path = &path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder).map_err(failed)?;
     let mut file =
         tempfile::Builder::new().prefix(".zmlc-").permissions(permissions()).tempfile_in(folder).map_err(failed)?;

@@ -3,7 +3,10 @@
 mod common;
 
 use common::{fixture, zmlc, zmlc_ok};
-use std::path::Path;
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+};
 
 /// Exit code and stderr, without the paths of this machine.
 fn says(folder: &Path, arguments: &[&str]) -> String {
@@ -161,6 +164,25 @@ fn json_is_one_object_a_line() {
         let object: serde_json::Value = serde_json::from_str(line).expect("JSON");
         assert!(object["code"].is_string() && object["message"].is_string(), "{line}");
     }
+}
+
+#[test]
+fn outputs_go_through_links_and_pipes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    let program = fixture("mnist_mlp/b1.mlir");
+    let convert = |to: &str| zmlc_ok(folder.path(), &["convert", program.to_str().expect("UTF-8"), "-o", to]);
+    std::fs::write(at("file.mlir"), "old").expect("writable");
+    std::os::unix::fs::symlink("file.mlir", at("link.mlir")).expect("a link");
+    convert("link.mlir");
+    assert!(at("link.mlir").is_symlink());
+    let text = std::fs::read_to_string(at("file.mlir")).expect("written");
+    assert!(text.contains("func.func"), "{text}");
+
+    assert!(Command::new("mkfifo").arg(at("pipe.mlir")).status().expect("mkfifo starts").success());
+    let reader = Command::new("cat").arg(at("pipe.mlir")).stdout(Stdio::piped()).spawn().expect("cat starts");
+    convert("pipe.mlir");
+    assert_eq!(reader.wait_with_output().expect("cat ends").stdout, text.as_bytes());
 }
 
 #[test]
