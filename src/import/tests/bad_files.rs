@@ -97,6 +97,22 @@ fn nesting_is_bounded() {
     assert!(complain("regions.mlir", regions).contains("E0103"));
 }
 
+/// Each of a few lines doubles what it stands for: refused before memory is full.
+#[test]
+fn aliases_that_double_are_refused() {
+    let lines = |first: &str, next: &dyn Fn(usize) -> String| {
+        let rest: String = (1..60).map(|i| format!("{}\n", next(i))).collect();
+        format!("{first}\n{rest}{GOOD}")
+    };
+    let attributes = lines("#a0 = 1", &|i| format!("#a{i} = [#a{}, #a{}]", i - 1, i - 1));
+    let types = lines("!t0 = tensor<f32>", &|i| format!("!t{i} = tuple<!t{}, !t{}>", i - 1, i - 1));
+    for (text, use_) in [(attributes, " attributes {a = #a59}"), (types, " attributes {a = !t59}")] {
+        let text = text.replacen(" {\n", &format!("{use_} {{\n"), 1);
+        let said = complain("doubling.mlir", text);
+        assert!(said.contains("E0106") && said.contains("stand for more"), "{said}");
+    }
+}
+
 #[test]
 fn wrong_programs() {
     let body = |s: &str| {

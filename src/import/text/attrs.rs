@@ -274,12 +274,16 @@ impl<'a> Parser<'a> {
         if name.contains('.') {
             return Ok(Attr::Raw(self.slice(start)));
         }
-        if let Some(a) = self.attr_aliases.get(name) {
-            return Ok(a.clone());
-        }
         let span = self.c.span(start);
-        let a = self.at_alias(&format!("#{name}"), span, Self::attr)?;
-        self.attr_aliases.insert(name, a.clone());
+        let a = match self.attr_aliases.get(name) {
+            Some(a) => a.clone(),
+            None => {
+                let a = self.at_alias(&format!("#{name}"), span, Self::attr)?;
+                self.attr_aliases.insert(name, a.clone());
+                a
+            }
+        };
+        self.repeat_attr(&a, span)?;
         Ok(a)
     }
 

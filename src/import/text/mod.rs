@@ -1,6 +1,7 @@
 //! The reader of StableHLO text, pretty and generic, of any version: a recursive-descent parser without a token list.
 //! It finds every error of a file in one run: an op that fails is skipped and its results stand in for any type.
 
+mod aliases;
 mod attrs;
 mod dense;
 pub(crate) mod forms;
@@ -38,6 +39,8 @@ struct Parser<'a> {
     attr_aliases: HashMap<&'a str, Attr>,
     type_aliases: HashMap<&'a str, Type>,
     loc_aliases: HashMap<&'a str, Loc>,
+    /// Parts of attributes and types that stand for aliases.
+    repeated: usize,
     /// Where the hex text of each resource stands.
     resources: HashMap<String, (usize, usize)>,
     program: Program,
@@ -96,6 +99,7 @@ impl<'a> Parser<'a> {
             attr_aliases: HashMap::new(),
             type_aliases: HashMap::new(),
             loc_aliases: HashMap::new(),
+            repeated: 0,
             resources: HashMap::new(),
             program: Program::default(),
             calls: vec![],

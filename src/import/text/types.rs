@@ -113,13 +113,16 @@ impl<'a> Parser<'a> {
             _ if name.contains('.') => return Ok(Type::Other(self.slice(start))),
             _ => {}
         }
-        if let Some(t) = self.type_aliases.get(name) {
-            return Ok(t.clone());
-        }
-        let key = format!("!{name}");
-        let end = self.c.pos;
-        let t = self.at_alias(&key, Span { start: start as u32, end: end as u32 }, Self::ty)?;
-        self.type_aliases.insert(name, t.clone());
+        let span = Span { start: start as u32, end: self.c.pos as u32 };
+        let t = match self.type_aliases.get(name) {
+            Some(t) => t.clone(),
+            None => {
+                let t = self.at_alias(&format!("!{name}"), span, Self::ty)?;
+                self.type_aliases.insert(name, t.clone());
+                t
+            }
+        };
+        self.repeat_type(&t, span)?;
         Ok(t)
     }
 
