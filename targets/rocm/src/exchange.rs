@@ -1,5 +1,5 @@
-//! Exchanges within a subgroup by `ds_bpermute`, on every chip alike: MLIR's conversion takes `ds_swizzle` on some, which
-//! emulators lack and which is no quicker.
+//! Exchanges within a subgroup by `ds_bpermute`, on every chip alike: MLIR's conversion takes `ds_swizzle` on some, which the
+//! emulator that kernels are checked in lacks.
 
 use melior::{
     Context,
