@@ -79,16 +79,7 @@ fn side_by_side(
     regions: &[Region],
     (workers, lane): (usize, usize),
 ) -> Result<()> {
-    let work = Work {
-        artifact,
-        files,
-        driver,
-        regions,
-        lane,
-        next: AtomicUsize::new(0),
-        failed: AtomicUsize::new(usize::MAX),
-        error: Mutex::new(None),
-    };
+    let work = Work::new(artifact, files, driver, regions, lane);
     thread::scope(|s| {
         // What cannot be started is done by the others.
         for _ in 1..workers {
@@ -113,7 +104,18 @@ struct Work<'a> {
     error: Mutex<Option<(usize, Error)>>,
 }
 
-impl Work<'_> {
+impl<'a> Work<'a> {
+    fn new(
+        artifact: &'a Artifact,
+        files: &'a Files<'a>,
+        driver: &'a Arc<dyn Driver>,
+        regions: &'a [Region],
+        lane: usize,
+    ) -> Self {
+        let (next, failed) = (AtomicUsize::new(0), AtomicUsize::new(usize::MAX));
+        Work { artifact, files, driver, regions, lane, next, failed, error: Mutex::new(None) }
+    }
+
     fn run(&self) {
         let mut way = None;
         let mut last = 0;
@@ -374,9 +376,12 @@ mod tests {
             _dir: dir,
         }
     }
-    fn run(c: &Case, broken: Option<usize>, workers: usize, lane: usize) -> (Arc<Host>, Result<()>) {
+    fn host_for(c: &Case, broken: Option<usize>) -> Arc<Host> {
         let memory = c.values.iter().map(|v| vec![0; v.len() + 256]).collect();
-        let host = Arc::new(Host { memory: Mutex::new(memory), broken, ..Host::default() });
+        Arc::new(Host { memory: Mutex::new(memory), broken, ..Host::default() })
+    }
+    fn run(c: &Case, broken: Option<usize>, workers: usize, lane: usize) -> (Arc<Host>, Result<()>) {
+        let host = host_for(c, broken);
         let driver: Arc<dyn Driver> = host.clone();
         let files = Files::of(&c.artifact, &c.places).unwrap();
         (host, side_by_side(&c.artifact, &files, &driver, &c.regions, (workers, lane)))
@@ -416,12 +421,33 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_stops_all() {
-        let c = case(&[50_000; 200], &[1]);
-        let (host, done) = run(&c, None, 4, 4 << 10);
-        assert!(done.is_err());
-        let memory = host.memory.lock().unwrap();
-        let touched = memory.iter().filter(|m| m.iter().any(|b| *b != 0)).count();
-        assert!(touched < 100, "{touched} of 200 weights were sent on");
+    fn a_failure_stops_what_comes_after_it() {
+        let c = case(&[50_000; 200], &[]);
+        let host = host_for(&c, None);
+        let driver: Arc<dyn Driver> = host.clone();
+        let files = Files::of(&c.artifact, &c.places).unwrap();
+        let work = Work::new(&c.artifact, &files, &driver, &c.regions, 4 << 10);
+        work.fail(120, Error::Bug("of another thread".into()));
+        work.run();
+        let touched: Vec<bool> = host.memory.lock().unwrap().iter().map(|m| m.iter().any(|b| *b != 0)).collect();
+        assert!(touched[..=120].iter().all(|t| *t), "the weights before may hold the first error");
+        assert!(touched[121..].iter().all(|t| !*t), "the weights after are sent in vain");
+    }
+
+    #[test]
+    fn a_failure_before_a_weight_ends_it_within_a_piece() {
+        let c = case(&[50_000; 9], &[]);
+        let driver: Arc<dyn Driver> = host_for(&c, None);
+        let files = Files::of(&c.artifact, &c.places).unwrap();
+        let work = Work::new(&c.artifact, &files, &driver, &c.regions, 4 << 10);
+        let mut way = Way::new(&driver, 4 << 10).unwrap();
+        let mut pieces = 0;
+        let whole = work.pieces(5, &mut way, c.regions[5], |_, _| {
+            pieces += 1;
+            // One after its own is nothing to it.
+            work.fail(if pieces == 1 { 7 } else { 3 }, Error::Bug("of another thread".into()));
+            Ok(())
+        });
+        assert_eq!((whole.unwrap(), pieces), (false, 2));
     }
 }
