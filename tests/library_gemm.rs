@@ -71,13 +71,29 @@ fn products_by_type_and_layout() {
     );
     assert_eq!((c.len(), d), (1, 1));
     assert_eq!((c[0].a.dtype, c[0].to.dtype, c[0].b.strides), (DType::I8, DType::I32, [0, 1, 32]));
+
+    // f8 along k.
+    let (c, d) =
+        calls(dir.path(), "%a: tensor<32x64xf8E4M3FN>, %b: tensor<48x64xf8E4M3FN>) -> tensor<32x48xf32>", &f8(64));
+    assert_eq!((c.len(), d), (1, 0));
+    assert_eq!((c[0].a.dtype, c[0].b.dtype, c[0].to.dtype), (DType::F8E4M3FN, DType::F8E4M3FN, DType::F32));
+    assert_eq!((c[0].a.strides, c[0].b.strides), ([0, 64, 1], [0, 1, 64]));
+}
+
+fn f8(k: i64) -> String {
+    format!(
+        "%m = stablehlo.dot_general %a, %b, contracting_dims = [1] x [1] : (tensor<32x{k}xf8E4M3FN>, tensor<48x{k}xf8E4M3FN>) -> tensor<32x48xf32>
+         return %m : tensor<32x48xf32>"
+    )
 }
 
 #[test]
 fn what_stays_a_kernel() {
     let dir = tempfile::tempdir().unwrap();
-    // One row; integers across k; a constant operand.
+    // One row; integers across k; a constant operand; f8 in no whole pieces of 16.
+    let ragged = f8(56);
     for (signature, body) in [
+        ("%a: tensor<32x56xf8E4M3FN>, %b: tensor<48x56xf8E4M3FN>) -> tensor<32x48xf32>", ragged.as_str()),
         (
             "%a: tensor<1x48xf32>, %b: tensor<48x64xf32>) -> tensor<1x64xf32>",
             "%m = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<1x48xf32>, tensor<48x64xf32>) -> tensor<1x64xf32>

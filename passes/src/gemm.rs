@@ -5,6 +5,7 @@ use crate::{
     fuse::{Coordinate, coordinates, multiplies_and_adds},
     ir::*,
 };
+use melior::ir::{Attribute, attribute::StringAttribute};
 use zml_format::DType;
 
 /// `to[b, m, n] = sum over k of a[b, m, k] * b[b, k, n]`
@@ -34,10 +35,11 @@ impl Gemm {
     /// The product that a `linalg.generic` is, or why it is none that a library does.
     pub fn of(op: O) -> Result<Self, &'static str> {
         let g = Generic::of(op).filter(|g| g.ins.len() == 2 && g.outs.len() == 1).ok_or("is no product of two")?;
-        if !multiplies_and_adds(&g) {
-            return Err("is no product");
-        }
-        let dtypes = dtypes(&g).ok_or("multiplies in a way that libraries do not")?;
+        let dtypes = match f8_factors(op, &g) {
+            Some(known) => known,
+            None if !multiplies_and_adds(&g) => return Err("is no product"),
+            None => dtypes(&g).ok_or("multiplies in a way that libraries do not")?,
+        };
         let maps = [g.in_map(0), g.in_map(1), g.out_map(0)];
         let mut dims: Vec<Vec<usize>> = vec![];
         for m in &maps {
@@ -98,12 +100,15 @@ impl Gemm {
         if self.strides[2][2] != 1 {
             return Err("writes its result by columns");
         }
-        // Only products of rows with rows, in whole words, are done on integers.
-        if self.dtypes[0] == DType::I8 {
-            let along_k = self.strides[0][2] == 1 && self.strides[1][1] == 1 && self.strides[2][2] == 1;
-            if !along_k || [self.m, self.n, self.k].iter().any(|e| e % 4 != 0) {
-                return Err("is of integers that do not lie along k in whole words");
-            }
+        // Factors of a byte are multiplied only along k, and in whole pieces.
+        let piece = match self.dtypes[0] {
+            DType::I8 => 4,
+            t if is_f8(t) => 16,
+            _ => return Ok(self),
+        };
+        let along_k = self.strides[0][2] == 1 && self.strides[1][1] == 1;
+        if !along_k || [self.m, self.n, self.k].iter().any(|e| e % piece != 0) {
+            return Err("is of bytes that do not lie along k in whole pieces");
         }
         Ok(self)
     }
@@ -127,6 +132,21 @@ fn dtypes(g: &Generic) -> Option<[DType; 3]> {
         )
     });
     (plain && known.contains(&found)).then_some(found)
+}
+/// The element types of a product that says what its bytes are: of one family, not both of two bits of mantissa.
+fn f8_factors(op: O, g: &Generic) -> Option<[DType; 3]> {
+    use DType::{F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ};
+    let names = array(attr(op, "zml.factors")?);
+    let [a, b] = names.try_into().ok()?;
+    let of = |a: Attribute| StringAttribute::try_from(a).ok()?.value().parse::<DType>().ok();
+    let factors = (of(a)?, of(b)?);
+    let family = |fine: DType, coarse: DType| [(fine, fine), (fine, coarse), (coarse, fine)].contains(&factors);
+    let known = family(F8E4M3FN, F8E5M2) || family(F8E4M3FNUZ, F8E5M2FNUZ);
+    let to = dtype(elem(g.outs[0].r#type()).to_string().as_str())?;
+    (known && to == DType::F32).then_some([factors.0, factors.1, to])
+}
+pub fn is_f8(t: DType) -> bool {
+    t.is_float() && t.bits() == 8
 }
 fn dtype(t: &str) -> Option<DType> {
     match t {

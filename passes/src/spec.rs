@@ -52,6 +52,9 @@ pub struct DeviceSpec {
     /// Whether contractions go to the vendor's matrix library, where it does them.
     #[serde(default)]
     pub library_gemm: bool,
+    /// The f8 types whose products that library does on this device, into f32.
+    #[serde(default)]
+    pub library_f8: BTreeSet<String>,
     /// Options of the target's own lowering; meaning is the target's.
     #[serde(default)]
     pub options: std::collections::BTreeMap<String, String>,

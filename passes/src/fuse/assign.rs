@@ -7,7 +7,6 @@
 use super::{
     attention,
     group::{Cone, Grouper, Hero, Under},
-    library,
     view::{Kind, Node, Val},
 };
 use crate::{
@@ -46,16 +45,15 @@ pub fn assign(f: &mut Grouper) {
 }
 
 fn place(f: &mut Grouper, node: Node) {
+    if f.library_operands(node).is_some() {
+        return found(f, node, Hero::Library, "a library computes it".into());
+    }
     match f.view.nodes[node].kind {
         Kind::Constant if f.is_wanted(node) => own_loop(f, node, "a constant that must be in memory"),
         Kind::Constant => {}
         Kind::Host => whole(f, node, Hero::Host, "control flow and its glue"),
         Kind::Map => map(f, node),
         Kind::Reduce => reduce(f, node),
-        Kind::Contraction if f.library && library::operands(f.view, node).is_some() => {
-            let (m, n) = f.view.nodes[node].tile;
-            found(f, node, Hero::Library, format!("a library computes it, m = {m} and n = {n}"));
-        }
         Kind::Contraction => {
             let (m, n) = f.view.nodes[node].tile;
             found(f, node, Hero::Matmul, format!("a contraction with m = {m} and n = {n}"));

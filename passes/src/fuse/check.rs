@@ -128,9 +128,8 @@ fn dispatch(func: O, spec: &DeviceSpec) -> Result<(), String> {
     let one_contraction = heavies.len() == 1 && heavies.iter().all(|h| view.nodes[*h].kind == Kind::Contraction);
     let one_scan = heavies.len() == 1 && heavies.iter().all(|h| view.nodes[*h].kind == Kind::Scan);
     ensure(hero != Hero::Scan || one_scan, || "does not have exactly one scan".into())?;
-    ensure(!matches!(hero, Hero::Matmul | Hero::Library) || one_contraction, || {
-        "does not have exactly one contraction".into()
-    })?;
+    ensure(hero != Hero::Matmul || one_contraction, || "does not have exactly one contraction".into())?;
+    ensure(hero != Hero::Library || heavies.len() == 1, || "does not have exactly one product".into())?;
 
     let computes = |n: &Op| n.kind == Kind::Map && !library::is_reshape(n.op);
     ensure(hero != Hero::Library || !inner.iter().any(computes), || "computes more than a library does".into())?;

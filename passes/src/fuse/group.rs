@@ -127,8 +127,6 @@ pub struct Grouper<'v, 'c> {
     pub budget: usize,
     /// As far as it is known.
     under: Vec<Option<Rc<Under>>>,
-    /// Whether a vendor's library computes the contractions that it can.
-    pub library: bool,
     /// Reductions of one element that each workgroup of their readers does again.
     pub prologue: Vec<bool>,
     /// Ops that an attention has for itself.
@@ -157,20 +155,20 @@ impl<'v, 'c> Grouper<'v, 'c> {
             cost: vec![0; count],
             budget,
             under: vec![None; count],
-            library: false,
             prologue: vec![false; count],
             inner: vec![false; count],
             spec: None,
         }
     }
-    /// What a library multiplies has to be in memory.
+    /// What the vendor's library multiplies, where the device has one, has to be in memory.
     pub fn use_library(&mut self) {
-        self.library = true;
         for node in 0..self.view.nodes.len() {
-            if self.view.nodes[node].kind == Kind::Contraction {
-                library::operands(self.view, node).into_iter().flatten().for_each(|v| self.wanted[v] = true);
-            }
+            self.library_operands(node).into_iter().flatten().for_each(|v| self.wanted[v] = true);
         }
+    }
+    /// The operands of a contraction that the vendor's library computes.
+    pub fn library_operands(&self, node: Node) -> Option<[Val; 2]> {
+        library::operands(self.view, node, self.spec.filter(|s| s.library_gemm)?)
     }
     pub fn under(&mut self, node: Node) -> Rc<Under> {
         let mut next = vec![node];

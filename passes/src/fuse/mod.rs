@@ -123,9 +123,7 @@ fn fuse<'c>(
     let view = view::View::of(block);
     let mut f = group::Grouper::new(&view, budget);
     f.spec = Some(spec);
-    if spec.library_gemm {
-        f.use_library();
-    }
+    f.use_library();
     assign(&mut f);
     outliner.block(block, &f)?;
     for op in ops(block).into_iter().filter(|o| name(*o).starts_with("scf.")) {

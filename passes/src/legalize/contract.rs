@@ -7,6 +7,7 @@ use super::{
     scalar,
     value::{Val, element, zero, zeros},
 };
+use crate::gemm::is_f8;
 use crate::ir::{B, V, def, result, rewrite::set_attr};
 use melior::ir::AffineMap;
 use zmlc_import::tree::{BinaryOp, DType, DotAlgorithm, DotDims};
@@ -133,6 +134,13 @@ pub(super) fn dot_general<'c>(
         && let Some(op) = def(*v).filter(|_| [cx.dtype(0), cx.dtype(1), out] == [DType::F32; 3])
     {
         set_attr(op, "zml.tf32", b.unit());
+    }
+    // Their bits are taken apart in the body: a library is told what they are.
+    let factors = [cx.dtype(0), cx.dtype(1)];
+    if let Val::One(v) = &sums
+        && let Some(op) = def(*v).filter(|_| factors.into_iter().all(is_f8))
+    {
+        set_attr(op, "zml.factors", b.array(&factors.map(|d| b.str(d.name()))));
     }
     Ok(sums)
 }

@@ -225,7 +225,9 @@ impl Checked<'_> {
             (DType::BF16, DType::BF16, DType::F32),
             (DType::I8, DType::I8, DType::I32),
         ];
-        ensure(known.contains(&types), || format!("{types:?} is no product"))?;
+        let is_f8 = |t: DType| t.is_float() && t.bits() == 8;
+        let f8 = is_f8(types.0) && is_f8(types.1) && types.2 == DType::F32;
+        ensure(f8 || known.contains(&types), || format!("{types:?} is no product"))?;
         ensure([g.batch, g.m, g.n, g.k].iter().all(|e| (1..=i32::MAX as u64).contains(e)), || "an extent".into())?;
         ensure(!g.tf32 || g.a.dtype == DType::F32, || "tf32 of other factors than f32".into())?;
         self.matrix(&g.a, [g.batch, g.m, g.k])?;

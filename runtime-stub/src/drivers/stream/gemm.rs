@@ -247,7 +247,7 @@ fn scalars(to: DType) -> ([u8; 8], [u8; 8]) {
     (one, [0; 8])
 }
 
-/// `cudaDataType`, `hipDataType`: the same numbers.
+/// `cudaDataType`, `hipDataType`: the same numbers; FNUZ are of the second alone.
 fn data_type(t: DType) -> i32 {
     match t {
         DType::F64 => 1,
@@ -255,6 +255,10 @@ fn data_type(t: DType) -> i32 {
         DType::I8 => 3,
         DType::I32 => 10,
         DType::BF16 => 14,
+        DType::F8E4M3FN => 28,
+        DType::F8E5M2 => 29,
+        DType::F8E4M3FNUZ => 1000,
+        DType::F8E5M2FNUZ => 1001,
         _ => 0,
     }
 }
