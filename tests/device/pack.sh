@@ -6,13 +6,13 @@
 #     tests/device/pack.sh DIR [CORPUS [SUITE]]
 #
 # TARGET: what to build for. FILTER: of the corpus, only cases that it finds. SETS: of "corpus predicates suite numerics
-# bench" only these. ELEMENTS: of the streaming kernels, instead of 64 Mi.
+# library bench" only these. ELEMENTS: of the streaming kernels, instead of 64 Mi.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 out=${1:?"usage: tests/device/pack.sh DIR [CORPUS [SUITE]]"}
 corpus=${2:-../shared/corpus}
 target=${TARGET:-cuda:sm_90a,vulkan:vulkan1.3-nvidia}
-sets=${SETS:-corpus predicates suite numerics bench}
+sets=${SETS:-corpus predicates suite numerics library bench}
 make -s build
 cargo build -q --release -p conformance
 mkdir -p "$out"
@@ -23,11 +23,12 @@ pack() { # FOLDER OF CASES, NAME
         --zmlc target/release/zmlc --zml-run target/release/zml-run ${FILTER:+--filter "$FILTER"} >/dev/null || true
 }
 # Each FOLDER/NAME/program.mlir to FOLDER/NAME/NAME.zml.
-compile() { # FOLDER
+compile() { # FOLDER [TARGET [LINES OF model.toml]]
     local folder
     for folder in "$1"/*/; do
         target/release/zmlc init "$folder/program.mlir" -o "$folder" --name "$(basename "$folder")" --force >/dev/null
-        target/release/zmlc build "$folder/model.toml" --target "$target" -o "$folder" -q
+        printf '%s' "${3:-}" >>"$folder/model.toml"
+        target/release/zmlc build "$folder/model.toml" --target "${2:-$target}" -o "$folder" -q
     done
 }
 for set in $sets; do
@@ -38,6 +39,12 @@ for set in $sets; do
     numerics)
         tests/device/numerics.py write "$out/numerics"
         compile "$out/numerics"
+        ;;
+    library)
+        cargo build -q --release -p zml-trim
+        cp target/release/zml-trim tests/device/library.py "$out"
+        tests/device/library.py write "$out/library"
+        compile "$out/library" cuda:sm_90a $'\n[targets.cuda]\ngemm = "library"\n'
         ;;
     bench)
         [ -x target/jax/bin/python ] || python3 -m venv target/jax

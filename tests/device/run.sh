@@ -5,8 +5,8 @@
 #     DIR/run.sh [OUT]
 #
 # Needs the driver, and python3 with numpy for all but conformance. A Vulkan loader that the machine lacks may lie in
-# ./loader as .deb files. DEVICES: of "cuda vulkan" only these. CALLS:
-# of each program that is timed.
+# ./loader as .deb files. DEVICES: of "cuda vulkan" only these. CALLS: of each program that is timed. CUBLAS: a folder with
+# libcublasLt, instead of that of python3's nvidia packages.
 set -uo pipefail
 cd "$(dirname "$0")"
 out=${1:-.}
@@ -31,6 +31,12 @@ for device in $devices; do
         python3 numerics.py check numerics ./zml-run "$device" || status=1
     fi
 done
+cublas=${CUBLAS:-$(python3 -c 'import nvidia, glob; print(next(p for r in nvidia.__path__ for p in glob.glob(r + "/*/lib") if glob.glob(p + "/libcublasLt.so*")))' 2>/dev/null)}
+if [ -d library ] && [[ $devices == *cuda* ]]; then
+    echo "== library products"
+    if [ -n "$cublas" ]; then python3 library.py check library ./zml-run ./zml-trim "$cublas" || status=1
+    else echo "skipped: no libcublasLt, CUBLAS names its folder"; fi
+fi
 if [ -d bench ]; then
     echo "== bench"
     for program in bench/*/; do
