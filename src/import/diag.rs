@@ -3,7 +3,10 @@
 
 use crate::tree::Span;
 use serde::Serialize;
-use std::fmt::{self, Write as _};
+use std::{
+    borrow::Cow,
+    fmt::{self, Write as _},
+};
 
 /// A file that was read: the name that messages show, and its bytes.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -102,36 +105,37 @@ impl Diagnostic {
 }
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        writeln!(f, "{}[{}]: {}", self.severity, self.code, self.message)?;
+        let shown = |s: &str| printable(s).into_owned();
+        writeln!(f, "{}[{}]: {}", self.severity, self.code, shown(&self.message))?;
         match &self.position {
             Some(p) => {
                 let number = p.line.to_string();
                 let pad = " ".repeat(number.len());
-                writeln!(f, "{pad}--> {}:{}:{}", self.file, p.line, p.column)?;
+                writeln!(f, "{pad}--> {}:{}:{}", shown(&self.file), p.line, p.column)?;
                 writeln!(f, "{pad} |")?;
                 writeln!(f, "{number} | {}", p.text)?;
                 let (before, under) = p.caret;
                 write!(f, "{pad} | {}{}", " ".repeat(before as usize), "^".repeat(under.max(1) as usize))?;
                 if !self.label.is_empty() {
-                    write!(f, " {}", self.label)?;
+                    write!(f, " {}", shown(&self.label))?;
                 }
                 writeln!(f)?;
                 if let Some(line) = self.within_line {
                     writeln!(f, "{pad} = in the op that starts on line {line}")?;
                 }
                 if let Some(h) = &self.hint {
-                    writeln!(f, "{pad} = hint: {h}")?;
+                    writeln!(f, "{pad} = hint: {}", shown(h))?;
                 }
             }
             None => {
                 if !self.file.is_empty() {
-                    writeln!(f, " --> {}", self.file)?;
+                    writeln!(f, " --> {}", shown(&self.file))?;
                 }
                 if !self.label.is_empty() {
-                    writeln!(f, "  = {}", self.label)?;
+                    writeln!(f, "  = {}", shown(&self.label))?;
                 }
                 if let Some(h) = &self.hint {
-                    writeln!(f, "  = hint: {h}")?;
+                    writeln!(f, "  = hint: {}", shown(h))?;
                 }
             }
         }
@@ -160,7 +164,7 @@ impl Diagnostics {
     pub fn locate(mut self, source: &Source) -> Self {
         self.list.sort_by_key(|d| (d.span.start, d.span.end));
         self.list.dedup_by(|a, b| a.code == b.code && a.span == b.span && a.message == b.message);
-        let mut lines = Lines { bytes: &source.bytes, at: 0, start: 0, number: 1 };
+        let mut lines = Lines::new(&source.bytes);
         for d in self.list.iter_mut().filter(|d| d.file.is_empty()) {
             d.file.clone_from(&source.name);
             if d.span != Span::NONE {
@@ -171,7 +175,7 @@ impl Diagnostics {
         let mut starts: Vec<(usize, Span)> =
             self.list.iter().enumerate().filter(|(_, d)| d.within != Span::NONE).map(|(i, d)| (i, d.within)).collect();
         starts.sort_by_key(|(_, s)| s.start);
-        let mut lines = Lines { bytes: &source.bytes, at: 0, start: 0, number: 1 };
+        let mut lines = Lines::new(&source.bytes);
         for (i, span) in starts {
             let line = lines.position(Span { start: span.start, end: span.start + 1 }).line;
             let d = &mut self.list[i];
@@ -192,28 +196,50 @@ impl From<Diagnostic> for Diagnostics {
 }
 impl fmt::Display for Diagnostics {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        for (i, d) in self.list.iter().enumerate() {
+        for (i, d) in self.list.iter().take(SHOWN).enumerate() {
             if i > 0 {
                 writeln!(f)?;
             }
             d.fmt(f)?;
         }
-        let (errors, warnings) = (self.count(Severity::Error), self.count(Severity::Warning));
-        if errors + warnings > 1 {
-            let plural = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
-            let mut parts = vec![];
-            if errors > 0 {
-                parts.push(plural(errors, "error"));
-            }
-            if warnings > 0 {
-                parts.push(plural(warnings, "warning"));
-            }
-            writeln!(f, "\n{}", parts.join(", "))?;
+        let rest = &self.list[SHOWN.min(self.list.len())..];
+        if !rest.is_empty() {
+            writeln!(f, "\nand {} more; `--message-format json` lists all", count(rest))?;
+        }
+        if self.list.len() > 1 {
+            writeln!(f, "\n{}", count(&self.list))?;
         }
         Ok(())
     }
 }
 impl std::error::Error for Diagnostics {}
+
+/// Findings that are written as text; the others are counted.
+const SHOWN: usize = 100;
+
+/// `2 errors, 1 warning`
+fn count(list: &[Diagnostic]) -> String {
+    let of = |s: Severity| {
+        let n = list.iter().filter(|d| d.severity == s).count();
+        (n > 0).then(|| format!("{n} {s}{}", if n == 1 { "" } else { "s" }))
+    };
+    let parts: Vec<String> = [Severity::Error, Severity::Warning].into_iter().filter_map(of).collect();
+    parts.join(", ")
+}
+
+/// Characters that a terminal obeys instead of showing them, or that turn the order of others around.
+fn obeyed(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Text from a file or its name, with what a terminal would obey as escapes.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    if !text.contains(obeyed) {
+        return text.into();
+    }
+    text.chars().map(|c| if obeyed(c) { c.escape_default().to_string() } else { c.to_string() }).collect()
+}
 
 /// Longest part of a source line that a message shows, in characters.
 const WINDOW: usize = 160;
@@ -222,21 +248,31 @@ const WINDOW: usize = 160;
 struct Lines<'a> {
     bytes: &'a [u8],
     at: usize,
+    /// Of the line: where it starts, its number, and its characters before `at`.
     start: usize,
     number: u32,
+    before: u32,
 }
-impl Lines<'_> {
+impl<'a> Lines<'a> {
+    fn new(bytes: &'a [u8]) -> Self {
+        let start = crate::read::byte_order_mark(bytes);
+        Lines { bytes, at: start, start, number: 1, before: 0 }
+    }
     fn position(&mut self, span: Span) -> Position {
         let to = (span.start as usize).min(self.bytes.len());
         if to < self.at {
-            (self.at, self.start, self.number) = (0, 0, 1);
+            *self = Self::new(self.bytes);
         }
+        let to = to.max(self.at);
+        let mut from = self.at;
         for i in self.at..to {
             if self.bytes[i] == b'\n' {
                 self.number += 1;
-                self.start = i + 1;
+                (self.start, self.before) = (i + 1, 0);
+                from = i + 1;
             }
         }
+        self.before += String::from_utf8_lossy(&self.bytes[from..to]).chars().count() as u32;
         self.at = to;
         // Only a window of the line is decoded: a line may hold megabytes of hex.
         let from = to.saturating_sub(4 * WINDOW).max(self.start);
@@ -244,12 +280,12 @@ impl Lines<'_> {
         let end = to + end.unwrap_or_else(|| (self.bytes.len() - to).min(4 * WINDOW));
         let shown = |b: &[u8]| -> Vec<char> {
             let text = String::from_utf8_lossy(b);
-            text.chars().map(|c| if c == '\t' || c.is_control() { ' ' } else { c }).collect()
+            text.chars().map(|c| if obeyed(c) { ' ' } else { c }).collect()
         };
         let before = shown(&self.bytes[from..to]);
         let after = shown(&self.bytes[to..end]);
         let under = shown(&self.bytes[to..end.min(span.end.max(span.start) as usize)]).len();
-        let column = String::from_utf8_lossy(&self.bytes[self.start..to]).chars().count() as u32 + 1;
+        let column = self.before + 1;
         let cut = if before.len() + after.len() <= WINDOW { 0 } else { before.len().saturating_sub(WINDOW / 2) };
         let mut text = String::new();
         let mut caret = before.len() - cut;

@@ -87,7 +87,16 @@ fn container(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
     None
 }
 
-/// Control characters among the first bytes.
+/// The length of the mark that some editors put before UTF-8.
+pub(crate) fn byte_order_mark(bytes: &[u8]) -> usize {
+    if bytes.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 }
+}
+
+/// Control characters among the first bytes, comments aside: those may hold any.
 fn looks_binary(bytes: &[u8]) -> bool {
-    bytes.iter().take(512).any(|b| text::is_control(*b))
+    let first = &bytes[..bytes.len().min(512)];
+    first.split(|b| *b == b'\n').any(|line| {
+        let comment = line.windows(2).position(|w| w == b"//").unwrap_or(line.len());
+        line[..comment].iter().any(|b| text::is_control(*b))
+    })
 }

@@ -49,6 +49,13 @@ pub enum Type {
     Other(String),
 }
 impl Type {
+    /// Of a value whose definition could not be read; agrees with any.
+    pub(crate) fn unknown() -> Type {
+        Type::Other(String::new())
+    }
+    pub(crate) fn is_unknown(&self) -> bool {
+        matches!(self, Type::Other(s) if s.is_empty())
+    }
     /// The tensor type; the verifier has shown that there is one wherever this is called.
     pub fn tensor(&self) -> &TensorType {
         match self {

@@ -165,3 +165,68 @@ fn types_of_no_dialect_and_control_characters() {
         assert!(of(&padded).contains("control character"), "{}", of(&padded));
     }
 }
+
+/// Ten thousand faults: all are found, each name is compared with a bounded number of others, and a hundred are written.
+#[test]
+fn many_errors_are_counted_and_a_hundred_written() {
+    let of = |line: &dyn Fn(usize) -> String| {
+        let lines: String = (0..10_000).map(line).collect();
+        format!("func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{\n{lines}  return %x : tensor<4xf32>\n}}\n")
+    };
+    let types = of(&|i| format!("  %v{i} = stablehlo.add %x, %x : tensor<5xf32>\n"));
+    let names = of(&|i| format!("  %v{i} = stablehlo.add %x, %missing{i} : tensor<4xf32>\n"));
+    let shapes = of(&|i| format!("  %v{i} = stablehlo.reshape %x : (tensor<4xf32>) -> tensor<5xf32>"));
+    for (name, text) in [("types.mlir", types), ("names.mlir", names), ("shapes.mlir", shapes)] {
+        let said = complain(name, text);
+        assert_eq!(said.matches("error[").count(), 100, "{name}");
+        assert!(
+            said.ends_with("\nand 9900 errors more; `--message-format json` lists all\n\n10000 errors\n\n"),
+            "{name}"
+        );
+    }
+}
+
+/// What cannot be read in one place hides nothing that is wrong in another, and is not blamed twice.
+#[test]
+fn errors_of_reading_do_not_hide_those_of_verifying() {
+    let text = "func.func private @broken(%x: tensor<4xf33>) -> tensor<4xf32> {
+  return %x : tensor<4xf32>
+}
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = call @broken(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = stablehlo.frobnicate %x : tensor<4xf32>
+  %2 = stablehlo.add %1, %0 : tensor<4xf32>
+  %3 = stablehlo.reshape %x : (tensor<4xf32>) -> tensor<5xf32>
+  %4 = stablehlo.add %x, %x : tensor<5xf32>
+  %5 = stablehlo.transpose %2, dims = [1] : (tensor<4xf32>) -> tensor<4xf32>
+  return %2 : tensor<4xf32>
+}
+func.func private @other(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = stablehlo.reshape %x : (tensor<4xf32>) -> tensor<6xf32>
+  return %x : tensor<4xf32>
+}
+";
+    insta::assert_snapshot!(complain("places.mlir", text));
+}
+
+/// What a terminal would obey is shown, not sent.
+#[test]
+fn control_characters_are_escaped() {
+    let text =
+        GOOD.replace("stablehlo.add %x, %x : tensor", "call @\"a\\1b[31m\\0Ab\\07\"(%x) : (tensor<4xf32>) -> tensor");
+    let said = complain("names\u{1b}[0m.mlir", text);
+    assert!(said.contains("no function `@a\\u{1b}[31m\\nb\\u{7}`"), "{said}");
+    assert!(said.contains("--> names\\u{1b}[0m.mlir:2:"), "{said}");
+    assert!(!said.lines().skip(1).any(|l| l.contains(char::is_control)), "{said}");
+}
+
+/// Editors put a mark before the text, and comments may hold anything.
+#[test]
+fn marks_and_comments_are_skipped() {
+    for before in ["\u{feff}", "\u{feff}// \u{1b}[0m\n", "// \u{1b}[31m\0 red \u{1b}[0m\n", "#a = 1 // \u{7} \" {\n"] {
+        let text = format!("{before}{GOOD}");
+        assert!(read(Source::new("marked.mlir", text.clone())).is_ok(), "{before:?}");
+    }
+    let said = complain("marked.mlir", format!("\u{feff}{}", GOOD.replace("4xf32>)", "4xf33>)")));
+    assert!(said.contains("marked.mlir:1:30\n"), "{said}");
+}

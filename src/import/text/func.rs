@@ -21,10 +21,18 @@ impl<'a> Parser<'a> {
         let mut module = false;
         while !self.c.at_end() {
             let start = self.start();
-            if self.top_level_noise()? {
+            match self.top_level_noise() {
+                Ok(true) => continue,
+                Ok(false) => {}
+                Err(e) => {
+                    self.skip_item(start, e)?;
+                    continue;
+                }
+            }
+            if self.lost && self.c.eat("}") {
                 continue;
             }
-            if module {
+            if module && !self.lost {
                 return Err(Box::new(
                     Diagnostic::error(
                         "E0602",
@@ -35,14 +43,18 @@ impl<'a> Parser<'a> {
                     .hint("split the file"),
                 ));
             }
-            if self.c.eat_word("module") || self.c.eat_word("builtin.module") {
+            let read = if self.c.eat_word("module") || self.c.eat_word("builtin.module") {
                 module = true;
-                self.module()?;
+                self.module()
             } else if self.c.eat("\"builtin.module\"") {
                 module = true;
-                self.generic_module()?;
+                self.generic_module()
             } else {
-                self.item()?;
+                self.item_or_recover()
+            };
+            if let Err(e) = read {
+                self.lost = true;
+                self.skip_item(start, e)?;
             }
         }
         if self.program.funcs.is_empty() && self.errors.is_empty() {
@@ -98,6 +110,9 @@ impl<'a> Parser<'a> {
         let open = self.start();
         self.c.expect("{", "the module")?;
         while !self.c.eat("}") {
+            if self.c.at_end() && self.lost {
+                return Ok(());
+            }
             if self.c.at_end() {
                 return Err(Box::new(
                     Diagnostic::error(
@@ -112,7 +127,7 @@ impl<'a> Parser<'a> {
             if self.top_level_noise()? {
                 continue;
             }
-            self.item()?;
+            self.item_or_recover()?;
         }
         self.trailing_loc()?;
         Ok(())
@@ -131,10 +146,13 @@ impl<'a> Parser<'a> {
             self.c.expect(":", PLACE)?;
         }
         while !self.c.eat("}") {
+            if self.c.at_end() && self.lost {
+                return Ok(());
+            }
             if self.c.at_end() {
                 return Err(self.c.expected("`}`", PLACE));
             }
-            self.item()?;
+            self.item_or_recover()?;
         }
         self.c.expect(")", PLACE)?;
         if self.c.peek() == b'{' {
@@ -163,9 +181,9 @@ impl<'a> Parser<'a> {
     }
 
     /// One op of a module's body.
-    fn item(&mut self) -> R<()> {
+    pub(super) fn item(&mut self) -> R<()> {
         let start = self.start();
-        let r = if self.c.eat_word("func.func") || self.c.eat_word("func") {
+        if self.c.eat_word("func.func") || self.c.eat_word("func") {
             self.func(start)
         } else if self.c.eat("\"func.func\"") {
             self.generic_func(start)
@@ -185,10 +203,7 @@ impl<'a> Parser<'a> {
             ))
         } else {
             Err(self.not_an_item(start))
-        };
-        self.leave_scope(0);
-        self.values.clear();
-        r
+        }
     }
 
     fn not_an_item(&mut self, start: usize) -> Box<Diagnostic> {
@@ -235,6 +250,7 @@ impl<'a> Parser<'a> {
         let name_start = self.start();
         let name = self.symbol()?;
         let name_span = self.c.span(name_start);
+        self.declare(&name, name_span);
         self.c.expect("(", PLACE)?;
         let arguments = self.parameters(true)?;
         let mut results = vec![];
@@ -305,19 +321,27 @@ impl<'a> Parser<'a> {
     }
 
     fn complete(&mut self, mut f: Func, name_span: Span) {
-        f.values = std::mem::take(&mut self.values);
-        let found: Vec<&Type> = f.body.results.iter().map(|r| f.ty(*r)).collect();
-        if found.len() != f.result_types.len() {
+        let refused = std::mem::take(&mut self.bad_return) || f.body.span == Span::NONE;
+        let found: Vec<&Type> = f.body.results.iter().map(|r| &self.values[r.0 as usize].ty).collect();
+        if refused {
+            // Its return was reported.
+        } else if found.len() != f.result_types.len() {
             let d = Diagnostic::error(
                 "E0204",
                 f.body.span,
-                format!("`@{}` returns {} values, its type says {}", f.name, found.len(), f.result_types.len()),
+                format!(
+                    "`@{}` returns {}, its type says {}",
+                    f.name,
+                    values(found.len()),
+                    values(f.result_types.len())
+                ),
             )
-            .label(format!("expected {}", f.result_types.len()));
+            .label(format!("expected {}", values(f.result_types.len())))
+            .hint(format!("the signature at {} and the return must agree", self.position(name_span)));
             self.report(d);
         } else {
             for (i, (t, want)) in found.iter().zip(&f.result_types).enumerate() {
-                if *t != want && !super::is_unknown(t) {
+                if *t != want && !t.is_unknown() {
                     let d = Diagnostic::error(
                         "E0202",
                         f.body.span,
@@ -328,11 +352,13 @@ impl<'a> Parser<'a> {
                             crate::print::ty(want)
                         ),
                     )
-                    .label(format!("expected {}", crate::print::ty(want)));
+                    .label(format!("expected {}", crate::print::ty(want)))
+                    .hint(format!("the signature at {} and the return must agree", self.position(name_span)));
                     self.errors.push(d);
                 }
             }
         }
+        f.values = std::mem::take(&mut self.values);
         self.finish_func(f, name_span);
     }
 
@@ -412,6 +438,9 @@ impl<'a> Parser<'a> {
                 (_, a) => f.attrs.push((n, a)),
             }
         }
+        if !f.name.is_empty() {
+            self.declare(&f.name, name_span);
+        }
         f.arg_attrs.resize(f.body.args.len(), vec![]);
         f.result_attrs.resize(f.result_types.len(), vec![]);
         self.complete(f, name_span);
@@ -426,6 +455,7 @@ impl<'a> Parser<'a> {
     fn region_inner(&mut self, args: Option<Vec<(&'a str, Span, Type, Loc)>>) -> R<Block> {
         const PLACE: &str = "the region";
         let mark = self.shadowed.len();
+        let skipped = std::mem::take(&mut self.skipped);
         let open = self.start();
         self.c.expect("{", PLACE)?;
         let mut block = Block::default();
@@ -485,12 +515,18 @@ impl<'a> Parser<'a> {
             }
             ended = self.op_or_recover(&mut block)?;
         }
-        if !ended && self.errors.is_empty() {
+        let skipped = std::mem::replace(&mut self.skipped, skipped) > 0;
+        if !ended && !skipped {
             let at = self.c.pos as u32;
             self.report(
                 Diagnostic::error("E0101", Span { start: at - 1, end: at }, "the region does not end in a return")
-                    .label("expected `stablehlo.return` or `return`"),
+                    .label("expected `stablehlo.return` or `return`")
+                    .hint("a function ends in `return %x : type`, a region of an op in `stablehlo.return %x : type`"),
             );
+        }
+        if block.span == Span::NONE {
+            // What it returns is not known.
+            block.results = vec![self.placeholder(Span { start: open as u32, end: open as u32 + 1 })];
         }
         self.leave_scope(mark);
         Ok(block)
@@ -504,4 +540,8 @@ fn dictionaries(list: Vec<Attr>) -> Vec<Attrs> {
             _ => vec![],
         })
         .collect()
+}
+
+fn values(n: usize) -> String {
+    format!("{n} value{}", if n == 1 { "" } else { "s" })
 }

@@ -29,7 +29,7 @@ pub(crate) fn line_end(s: &[u8]) -> usize {
 
 impl<'a> Cursor<'a> {
     pub fn new(src: &'a [u8]) -> Self {
-        Cursor { src, pos: 0 }
+        Cursor { src, pos: crate::read::byte_order_mark(src) }
     }
     /// Skips blanks and `//` comments.
     pub fn blank(&mut self) {

@@ -1,5 +1,6 @@
 //! The reader of StableHLO text, pretty and generic, of any version: a recursive-descent parser without a token list.
-//! It finds every error of a file in one run: an op that fails is skipped and its results stand in for any type.
+//! It finds every error of a file in one run: an op that fails is skipped and its results stand in for any type, a
+//! function whose signature fails is skipped, and what was read of a file with errors is verified too.
 
 mod aliases;
 mod attrs;
@@ -11,6 +12,7 @@ mod locs;
 mod manual;
 mod ops;
 mod pieces;
+mod recover;
 mod regions;
 mod types;
 
@@ -23,12 +25,15 @@ use crate::{
     tree::{Attr, Func, Loc, Program, Span, Type, Value, ValueId},
 };
 use lexer::{Cursor, Fail, R};
-use std::collections::HashMap;
+use std::{
+    cell::OnceCell,
+    collections::{HashMap, HashSet},
+};
 
 /// Types, attributes and regions inside each other.
 const DEEPEST: u32 = 200;
-/// Errors that one run reports.
-const MOST_ERRORS: usize = 100;
+/// Errors behind which the rest of a file is not read.
+const MOST_ERRORS: usize = 100_000;
 
 struct Parser<'a> {
     c: Cursor<'a>,
@@ -46,6 +51,23 @@ struct Parser<'a> {
     program: Program,
     /// Functions called, and where.
     calls: Vec<(String, Span)>,
+    /// Functions by name, those too whose text could not be read to its end, and where the name stands.
+    declared: HashMap<String, Span>,
+    /// Functions whose signature is not certain: called, they agree with any types.
+    unsure: HashSet<String>,
+    /// A function was skipped of which not even the name was read.
+    nameless: bool,
+    /// The end of the module was skipped over.
+    lost: bool,
+    /// Ops skipped in the region being read.
+    skipped: u32,
+    /// The return of the function being read was refused.
+    bad_return: bool,
+    /// Values of the function being read that nothing defines, with the number of the error.
+    undefined: HashMap<&'a str, usize>,
+    near: recover::Near,
+    /// Where each line starts, as soon as a message asks.
+    lines: OnceCell<Vec<u32>>,
     /// Values of the function being read.
     values: Vec<Value>,
     scope: HashMap<&'a str, (u32, u32)>,
@@ -56,16 +78,20 @@ struct Parser<'a> {
 /// Reads a whole file.
 pub(crate) fn read(source: &Source) -> Result<Program, Diagnostics> {
     let mut p = Parser::new(&source.bytes);
-    if let Err(e) = p.definitions().and_then(|()| p.file()) {
-        p.errors.push(*e);
-    }
+    let read = p.definitions().and_then(|()| p.file());
+    let whole = read.is_ok() && !p.nameless;
+    p.errors.extend(read.err().map(|e| *e));
     // A file that is cut may lack functions that it had.
-    if !p.errors.iter().any(|e| e.code == "E0102") {
+    if whole {
         p.check_calls();
     }
     if p.errors.is_empty() {
         return Ok(p.program);
     }
+    let read: HashSet<&str> = p.program.funcs.iter().map(|f| f.name.as_str()).collect();
+    p.unsure.extend(p.declared.keys().filter(|n| !read.contains(n.as_str())).cloned());
+    let found = crate::verify::verify_rest(&p.program, &|name| !whole || p.unsure.contains(name));
+    p.errors.extend(found);
     // What is wrong with the last word of a file that is cut is that it is cut.
     if p.errors.iter().any(|e| e.code == "E0102") {
         let text = source.bytes.trim_ascii_end();
@@ -103,6 +129,15 @@ impl<'a> Parser<'a> {
             resources: HashMap::new(),
             program: Program::default(),
             calls: vec![],
+            declared: HashMap::new(),
+            unsure: HashSet::new(),
+            nameless: false,
+            lost: false,
+            skipped: 0,
+            bad_return: false,
+            undefined: HashMap::new(),
+            near: recover::Near::default(),
+            lines: OnceCell::new(),
             values: vec![],
             scope: HashMap::new(),
             shadowed: vec![],
@@ -160,7 +195,7 @@ impl<'a> Parser<'a> {
     /// Finds the aliases and the resource section, which may stand behind their uses. Both start a line.
     fn definitions(&mut self) -> R<()> {
         let src = self.c.src;
-        let mut at = 0;
+        let mut at = self.c.pos;
         while at < src.len() {
             let line = at;
             while matches!(src.get(at), Some(b' ' | b'\t')) {
@@ -226,10 +261,12 @@ impl<'a> Parser<'a> {
             self.values.push(Value { ty, name, loc, span });
         }
         if !name.is_empty() {
-            if self.scope.contains_key(name) {
+            if let Some((earlier, _)) = self.scope.get(name) {
+                let place = self.position(self.values[*earlier as usize].span);
                 self.report(
                     Diagnostic::error("E0203", span, format!("value `%{name}` is defined twice"))
-                        .label("second definition"),
+                        .label("second definition")
+                        .hint(format!("the first is at {place}; give this one another name")),
                 );
             }
             let old = self.scope.insert(name, (first, n as u32));
@@ -248,39 +285,40 @@ impl<'a> Parser<'a> {
 
     fn check_calls(&mut self) {
         let calls = std::mem::take(&mut self.calls);
-        let names: Vec<String> = self.program.funcs.iter().map(|f| f.name.clone()).collect();
-        let known: std::collections::HashSet<&str> = names.iter().map(String::as_str).collect();
         for (callee, span) in calls {
-            if !known.contains(callee.as_str()) {
-                let d = Diagnostic::error("E0205", span, format!("no function `@{callee}`"))
-                    .label("not defined in this file");
-                let near = crate::diag::did_you_mean(&callee, names.iter().map(String::as_str));
-                self.report(match near {
-                    Some(n) => d.hint(format!("did you mean `@{n}`?")),
-                    None => d,
-                });
+            if !self.declared.contains_key(&callee) {
+                let names = self.declared.keys().map(String::as_str);
+                let hint = self.near.hint("@", &callee, names, "the functions of this file:");
+                self.report(
+                    Diagnostic::error("E0205", span, format!("no function `@{callee}`"))
+                        .label("not defined in this file")
+                        .hint(hint),
+                );
             }
+        }
+    }
+    /// Remembers a function's name; says where it stands already.
+    fn declare(&mut self, name: &str, span: Span) {
+        if let Some(first) = self.declared.get(name) {
+            let place = self.position(*first);
+            self.unsure.insert(name.into());
+            self.report(
+                Diagnostic::error("E0203", span, format!("function `@{name}` is defined twice"))
+                    .label("second definition")
+                    .hint(format!("the first is at {place}; give this one another name")),
+            );
+        } else {
+            self.declared.insert(name.into(), span);
         }
     }
     fn finish_func(&mut self, f: Func, name_span: Span) {
         if f.name.is_empty() {
-            self.report(Diagnostic::error("E0301", name_span, "function without a name").label("expected a name"));
-        }
-        if self.program.funcs.iter().any(|g| g.name == f.name) {
             self.report(
-                Diagnostic::error("E0203", name_span, format!("function `@{}` is defined twice", f.name))
-                    .label("second definition"),
+                Diagnostic::error("E0301", name_span, "function without a name")
+                    .label("expected a name")
+                    .hint("`sym_name = \"main\"` among its properties"),
             );
-            return;
         }
         self.program.funcs.push(f);
     }
-}
-
-/// The type of a value whose definition failed: it agrees with any.
-fn unknown() -> Type {
-    Type::Other(String::new())
-}
-fn is_unknown(t: &Type) -> bool {
-    matches!(t, Type::Other(s) if s.is_empty())
 }

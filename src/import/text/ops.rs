@@ -1,9 +1,8 @@
 //! One op in text: its results, then the generic form or a pretty one, its location, and what to do when it fails.
 
 use super::{
-    MOST_ERRORS, Parser, forms, is_unknown,
+    Parser, forms,
     lexer::{Fail, R},
-    unknown,
 };
 use crate::{
     build,
@@ -58,7 +57,6 @@ impl<'a> Parser<'a> {
     pub(super) fn op_or_recover(&mut self, block: &mut Block) -> R<bool> {
         let start = self.start();
         let mut results = vec![];
-        let errors = self.errors.len();
         let depth = self.depth;
         let mark = self.shadowed.len();
         match self.op(start, &mut results, block) {
@@ -66,64 +64,9 @@ impl<'a> Parser<'a> {
             Err(e) => {
                 self.depth = depth;
                 self.leave_scope(mark);
-                let fatal = matches!(e.code, "E0102" | "E0103") || errors >= MOST_ERRORS;
-                if fatal {
-                    return Err(e);
-                }
-                let at = e.span.start as usize;
-                self.report(e);
-                let ended = self.skip_op(start, at);
-                for (name, n, span) in results {
-                    self.define(name, span, vec![(unknown(), Loc::Unknown); n as usize]);
-                }
-                Ok(ended)
+                self.recover_op(start, e, results)
             }
         }
-    }
-
-    /// From the start of an op that failed at `at` to its end: a line break outside of all brackets. True if it was a
-    /// return.
-    fn skip_op(&mut self, start: usize, at: usize) -> bool {
-        self.c.pos = start;
-        let ended = self.c.eat_word("return")
-            || self.c.eat_word("func.return")
-            || self.c.eat_word("stablehlo.return")
-            || self.c.eat_word("sdy.return");
-        let mut depth = 0u32;
-        loop {
-            match self.c.byte(0) {
-                0 if self.c.pos >= self.c.src.len() => break,
-                b'"' => {
-                    if self.c.string_span().is_err() {
-                        self.c.pos += 1;
-                    }
-                    continue;
-                }
-                b'(' | b'[' | b'{' => depth += 1,
-                b')' | b']' => depth = depth.saturating_sub(1),
-                b'}' => {
-                    if depth == 0 {
-                        break;
-                    }
-                    depth -= 1;
-                }
-                b'/' if self.c.byte(1) == b'/' => {
-                    self.c.blank();
-                    continue;
-                }
-                b'\n' if depth == 0 && self.c.pos >= at => {
-                    let here = self.c.pos;
-                    if !["reducer", "cond", "do", "{", "("].iter().any(|w| self.c.eat(w)) {
-                        self.c.pos = here;
-                        break;
-                    }
-                    self.c.pos = here;
-                }
-                _ => {}
-            }
-            self.c.pos += 1;
-        }
-        ended
     }
 
     fn op(&mut self, start: usize, results: &mut Results<'a>, block: &mut Block) -> R<bool> {
@@ -179,8 +122,9 @@ impl<'a> Parser<'a> {
             None => self.trailing_loc()?,
         };
         let span = self.c.span(start);
-        self.check_operands(&draft);
+        let fits = self.check_operands(&mut draft);
         if matches!(draft.name.as_str(), "func.return" | "stablehlo.return" | "sdy.return") {
+            self.bad_return = !fits;
             block.results = draft.operands;
             block.span = span;
             return Ok(true);
@@ -259,8 +203,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Types written at the op against those of the definitions.
-    fn check_operands(&mut self, d: &Draft) {
+    /// Types written at the op against those of the definitions. Operands at fault agree with any type from here on.
+    fn check_operands(&mut self, d: &mut Draft) -> bool {
         if d.operands.len() != d.operand_types.len() {
             let (n, m) = (d.operands.len(), d.operand_types.len());
             self.report(
@@ -269,23 +213,36 @@ impl<'a> Parser<'a> {
                     d.types_span,
                     format!("`{}` has {n} operands and {m} operand types", d.name),
                 )
-                .label(format!("expected {n} types")),
+                .label(format!("expected {n} types"))
+                .hint("one type for each operand, in their order"),
             );
-            return;
+            d.operands = d.operand_spans.iter().map(|at| self.placeholder(*at)).collect();
+            return false;
         }
-        for ((v, at), want) in d.operands.iter().zip(&d.operand_spans).zip(&d.operand_types) {
+        // One type that stands for several operands is one fault.
+        let mut said: Vec<(Type, &Type)> = vec![];
+        for ((v, at), want) in d.operands.iter_mut().zip(&d.operand_spans).zip(&d.operand_types) {
             let value = &self.values[v.0 as usize];
-            if value.ty != *want && !is_unknown(&value.ty) && !is_unknown(want) {
-                let d = Diagnostic::error(
-                    "E0202",
-                    *at,
-                    format!("`%{}` is {}, used as {}", value.name, print::ty(&value.ty), print::ty(want)),
-                )
-                .label(format!("this is {}", print::ty(&value.ty)))
-                .hint("the type behind the op must repeat the one of the definition");
-                self.errors.push(d);
+            if value.ty == *want || value.ty.is_unknown() || want.is_unknown() {
+                continue;
             }
+            let is = value.ty.clone();
+            if !said.iter().any(|(t, w)| *t == is && *w == want) {
+                let (found, wanted) = (print::ty(&is), print::ty(want));
+                let hint = format!(
+                    "`%{}` is defined at {}; the types behind an op repeat those of the definitions",
+                    value.name,
+                    self.position(value.span)
+                );
+                let d = Diagnostic::error("E0202", *at, format!("`%{}` is {found}, used as {wanted}", value.name))
+                    .label(format!("this is {found}"))
+                    .hint(hint);
+                self.errors.push(d);
+                said.push((is, want));
+            }
+            *v = self.placeholder(*at);
         }
+        said.is_empty()
     }
 
     /// `%name` or `%name#1`.
@@ -318,13 +275,15 @@ impl<'a> Parser<'a> {
                 }
             },
             None => {
-                let near = did_you_mean(name, self.scope.keys().copied().filter(|k| k.len() > 2));
-                let mut e = Diagnostic::error("E0201", span, format!("`%{name}` is not defined before this use"))
-                    .label("not defined");
-                if let Some(n) = near {
-                    e = e.hint(format!("did you mean `%{n}`?"));
+                if !self.undefined.contains_key(name) {
+                    self.undefined.insert(name, self.errors.len());
+                    let hint = self.near.hint("%", name, self.scope.keys().copied(), "defined here:");
+                    self.report(
+                        Diagnostic::error("E0201", span, format!("`%{name}` is not defined before this use"))
+                            .label("not defined")
+                            .hint(hint),
+                    );
                 }
-                self.report(e);
                 self.placeholder(span)
             }
         };
@@ -334,8 +293,8 @@ impl<'a> Parser<'a> {
     }
 
     /// A value of unknown type in place of one that is not there.
-    fn placeholder(&mut self, span: Span) -> ValueId {
-        self.values.push(Value { ty: unknown(), name: String::new(), loc: Loc::Unknown, span });
+    pub(super) fn placeholder(&mut self, span: Span) -> ValueId {
+        self.values.push(Value { ty: Type::unknown(), name: String::new(), loc: Loc::Unknown, span });
         ValueId(self.values.len() as u32 - 1)
     }
 

@@ -27,16 +27,34 @@ use std::collections::HashMap;
 /// Everything wrong with a program, in no particular order, not located: see [`crate::Diagnostics::locate`].
 pub fn verify(program: &Program) -> Vec<Diagnostic> {
     let mut out = vec![];
+    program.funcs.iter().filter(|f| !f.external).for_each(|f| signature(f, &mut out));
+    bodies(program, None, &mut out);
+    out
+}
+
+/// What else is wrong with what was read of a file with errors. Values of unknown types, and functions that are `unsure`,
+/// agree with anything.
+pub(crate) fn verify_rest(program: &Program, unsure: &dyn Fn(&str) -> bool) -> Vec<Diagnostic> {
+    let mut out = vec![];
+    bodies(program, Some(unsure), &mut out);
+    out
+}
+
+fn bodies(program: &Program, unsure: Option<&dyn Fn(&str) -> bool>, out: &mut Vec<Diagnostic>) {
     let funcs: HashMap<&str, &Func> = program.funcs.iter().map(|f| (f.name.as_str(), f)).collect();
     for f in program.funcs.iter().filter(|f| !f.external) {
-        signature(f, &mut out);
-        sizes(f, &mut out);
+        sizes(f, out);
         let mut known = HashMap::new();
         constants(&f.body, &mut known);
-        block(&Known { funcs: &funcs, constants: &known }, f, &f.body, &mut out);
+        block(&Known { funcs: &funcs, constants: &known, unsure }, f, &f.body, out);
     }
-    control::recursion(program, &mut out);
-    out
+    control::recursion(program, out);
+}
+
+/// Whether the types of an op, and of what its regions take and give, were read.
+fn is_typed(f: &Func, op: &Op) -> bool {
+    let regions = op.regions.iter().flat_map(|r| r.args.iter().chain(&r.results));
+    !op.operands.iter().chain(&op.results).chain(regions).any(|v| f.ty(*v).is_unknown())
 }
 
 fn signature(f: &Func, out: &mut Vec<Diagnostic>) {
@@ -77,12 +95,15 @@ fn constants<'a>(b: &'a Block, known: &mut HashMap<ValueId, &'a Literal>) {
 struct Known<'a> {
     funcs: &'a HashMap<&'a str, &'a Func>,
     constants: &'a HashMap<ValueId, &'a Literal>,
+    /// Of a file with errors: functions that agree with any call.
+    unsure: Option<&'a dyn Fn(&str) -> bool>,
 }
 
 fn block(known: &Known, f: &Func, b: &Block, out: &mut Vec<Diagnostic>) {
     for op in &b.ops {
-        let mut v = V { known, f, op, out };
-        v.op();
+        if known.unsure.is_none() || is_typed(f, op) {
+            V { known, f, op, out }.op();
+        }
         for r in &op.regions {
             block(known, f, r, out);
         }

@@ -83,7 +83,8 @@ fn download(name: &str, version: Option<&str>, architecture: &str, cache: &Cache
     if !out.status.success() {
         let text = String::from_utf8_lossy(&out.stderr);
         let lines: Vec<&str> = text.lines().filter(|l| l.starts_with("ERROR: ")).collect();
-        let said = if lines.is_empty() { text.trim().to_string() } else { lines.join("; ") };
+        let lines = if lines.is_empty() { text.trim().lines().collect() } else { lines };
+        let said = lines.join("; ");
         return Err(failed(format!("pip says: {said}")));
     }
     let mut files: Vec<PathBuf> =

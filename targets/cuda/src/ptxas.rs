@@ -80,7 +80,7 @@ impl Ptxas {
     /// The cubin of a module of PTX, which may end in a zero. Equal PTX gives equal bytes.
     pub fn assemble(&self, ptx: &[u8], chip: &str) -> Result<Vec<u8>, PtxasError> {
         let refused =
-            |said: String| PtxasError::Refused { ptxas: self.to_string(), chip: chip.into(), said: said.trim().into() };
+            |said: String| PtxasError::Refused { ptxas: self.to_string(), chip: chip.into(), said: one_line(&said) };
         let work = || -> std::io::Result<Result<Vec<u8>, String>> {
             let folder = tempfile::tempdir()?;
             // Names without folders: cubins may hold the command line.
@@ -112,6 +112,10 @@ pub fn inspect(cubin: &[u8], kernel: &str) -> Result<(), String> {
     let section = format!(".text.{kernel}\0");
     let has = cubin.windows(section.len()).any(|w| w == section.as_bytes());
     if has { Ok(()) } else { Err("its cubin has no kernel of this name".into()) }
+}
+
+fn one_line(said: &str) -> String {
+    said.trim().lines().collect::<Vec<_>>().join("; ")
 }
 
 fn said(output: &Output) -> String {
