@@ -2,7 +2,10 @@
 //! dialect leaves nothing of a `gpu.func` but its code. Recorded by the ABI passes, read when the artifact is written.
 
 use crate::{
-    ir::{B, BlockLike, array, attr, block, body, dict_get, i32s_attr, name, ops, read, rewrite::set_attr, str_attr},
+    ir::{
+        B, BlockLike, O, V, args, array, attr, block, body, dict_get, elements, has_attr, i32s_attr, name, ops, read,
+        rewrite::set_attr, str_attr,
+    },
     pass::PassError,
 };
 use melior::ir::{Attribute, Module, TypeLike, ValueLike};
@@ -19,6 +22,15 @@ pub struct KernelInfo {
     pub label: String,
     /// It waits for earlier kernels itself, so it may start before they have ended.
     pub overlaps: bool,
+}
+
+/// On a `gpu.func` as emit leaves it: an index in it may exceed 31 bits, though its buffers are smaller.
+pub const WIDE: &str = "zml.wide";
+
+/// Whether an index in a `gpu.func` may exceed 31 bits.
+pub fn is_wide(f: O) -> bool {
+    let is_far = |v: V| v.r#type().is_mem_ref() && elements(v.r#type()) > i64::from(i32::MAX);
+    has_attr(f, WIDE) || args(block(f, 0)).into_iter().any(is_far)
 }
 
 /// Reads the arguments and attributes of every `gpu.func` and writes them down. Buffers come before scalars.
@@ -59,7 +71,7 @@ pub fn record(b: &B, module: &Module) -> Result<(), PassError> {
             if !addresses.is_empty() {
                 fields.push(("addresses", b.i64s(&addresses)));
             }
-            if read::has_attr(f, "zml.overlaps") {
+            if has_attr(f, "zml.overlaps") {
                 fields.push(("overlaps", b.unit()));
             }
             let d = b.dict(&fields);

@@ -2,7 +2,7 @@
 //! buffers, workgroups spread over the grid. What happens inside is the emitters' business.
 
 use super::{build::Em, index::Ix};
-use crate::{ir::*, spec::DeviceSpec};
+use crate::{ir::*, kernels, spec::DeviceSpec};
 use melior::ir::{Attribute, Type, r#type::FunctionType};
 
 /// A dispatch function.
@@ -207,7 +207,7 @@ pub fn eager_kernel<'c>(
             rewrite::set_attr(function, "zml.overlaps", b.unit());
         }
         if wide {
-            rewrite::set_attr(function, "zml.wide", b.unit());
+            rewrite::set_attr(function, kernels::WIDE, b.unit());
         }
     });
     b.op("gpu.module", &[], &[], &[("sym_name", b.str(d.name))], vec![module]);

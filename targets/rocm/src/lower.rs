@@ -16,6 +16,7 @@ use melior::{
 use zmlc_passes::{
     context::run_pipeline,
     ir::{B, O, arg, args, block, elem, has_attr, int_attr, name, ops, rewrite::set_attr, shape},
+    kernels::is_wide,
     llvm,
     pass::{Env, Pass, PassError},
     spec::DeviceSpec,
@@ -36,12 +37,14 @@ impl Pass for LowerToRocdl {
         crate::matrix::lower(context, module, spec)?;
         crate::exchange::lower(context, module);
         llvm::prepare_kernels(context, module, spec.subgroup);
-        for g in llvm::gpu_modules(module) {
-            ops(block(g, 0)).into_iter().filter(|f| name(*f) == "gpu.func").for_each(|f| buffers_to_global(context, f));
-        }
+        let functions = llvm::gpu_modules(module).into_iter().flat_map(|g| ops(block(g, 0)));
+        let functions: Vec<O> = functions.filter(|f| name(*f) == "gpu.func").collect();
+        functions.iter().for_each(|f| buffers_to_global(context, *f));
+        // AMD's GPUs multiply and divide words.
+        let index = if functions.iter().any(|f| is_wide(*f)) { 64 } else { 32 };
         let pipeline = format!(
             "builtin.module(gpu.module(canonicalize,cse,convert-scf-to-cf,convert-gpu-to-rocdl{{chipset={chip} runtime=HIP \
-             use-bare-ptr-memref-call-conv=1}},reconcile-unrealized-casts,canonicalize))"
+             use-bare-ptr-memref-call-conv=1 index-bitwidth={index}}},reconcile-unrealized-casts,canonicalize))"
         );
         run_pipeline(context, module, &pipeline)?;
         workgroup_memory(context, module);

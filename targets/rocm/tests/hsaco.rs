@@ -237,6 +237,45 @@ fn memory_is_never_reached_by_flat_instructions() {
     });
 }
 
+/// Positions are words, unless a buffer or emit wants more than 31 bits.
+#[test]
+fn positions_are_words_where_they_fit() {
+    let kernel = |elements: i64, attribute: &str| {
+        format!(
+            r#"gpu.module @third {{
+  gpu.func @third(%a: memref<{elements}xf32> {{zml.access = "read"}}, %r: memref<4096xf32> {{zml.access = "write"}}) kernel
+      attributes {{known_block_size = array<i32: 64, 1, 1>, zml.grid = array<i32: 64, 1, 1>, zml.label = "third"{attribute}}} {{
+    %block = gpu.block_id x
+    %thread = gpu.thread_id x
+    %c64 = arith.constant 64 : index
+    %c7919 = arith.constant 7919 : index
+    %c1365 = arith.constant 1365 : index
+    %first = arith.muli %block, %c64 : index
+    %at = arith.addi %first, %thread : index
+    %far = arith.muli %at, %c7919 : index
+    %from = arith.remsi %far, %c1365 : index
+    %x = memref.load %a[%from] : memref<{elements}xf32>
+    memref.store %x, %r[%at] : memref<4096xf32>
+    gpu.return
+  }}
+}}
+"#
+        )
+    };
+    for (chip, ..) in MACHINES {
+        let c = context::context();
+        let is_wide = |elements, attribute| {
+            let module = lowered(&c, &kernel(elements, attribute), &spec(chip)).unwrap();
+            let text = context::print(&module);
+            let remainder = text.lines().find(|l| l.contains("llvm.srem")).unwrap_or_else(|| panic!("{text}"));
+            remainder.trim_end().ends_with("i64")
+        };
+        assert!(!is_wide(4096, ""), "{chip}");
+        assert!(is_wide(1 << 31, ""), "{chip}");
+        assert!(is_wide(4096, ", zml.wide"), "{chip}");
+    }
+}
+
 #[test]
 fn damaged_code_objects_are_refused() {
     let bytes = &binaries("add", "gfx942")[0].bytes;

@@ -37,7 +37,7 @@ mod vector;
 
 pub use matrix::FACTORS;
 
-/// On a `gpu.func` as emit leaves it, then on its `gpu.module`: an index in it may exceed 31 bits.
+/// On a `gpu.module`: an index in it may exceed 31 bits.
 pub const WIDE: &str = "zml.wide";
 /// On a buffer that is found by address: the offset of an element in bytes may exceed 31 bits.
 pub const FAR: &str = "zml.far";
@@ -49,9 +49,10 @@ use melior::{
 use zmlc_passes::{
     context::run_pipeline,
     ir::{
-        B, Blk, BlockLike, Fragment, O, TypeLike, V, ValueLike, args, block, blocks, body, elem, elements, name,
-        operand, ops, read, results, walk,
+        B, Blk, BlockLike, Fragment, O, TypeLike, ValueLike, args, block, blocks, body, elem, name, operand, ops, read,
+        results, walk,
     },
+    kernels::is_wide,
     pass::{Env, Pass, PassError},
 };
 
@@ -74,7 +75,7 @@ impl Pass for SpirvValues {
                 }) {
                     zmlc_passes::ir::rewrite::set_attr(g, FACTORS, B::before(context, f).str(&factor));
                 }
-                let wide = read::has_attr(f, WIDE) || args(block(f, 0)).into_iter().any(is_far);
+                let wide = is_wide(f);
                 if wide {
                     let unit = B::before(context, f).unit();
                     zmlc_passes::ir::rewrite::set_attr(g, WIDE, unit);
@@ -100,10 +101,6 @@ impl Pass for SpirvValues {
 }
 
 /// Whether an index into the buffer may exceed 31 bits.
-fn is_far(v: V) -> bool {
-    v.r#type().is_mem_ref() && elements(v.r#type()) > i64::from(i32::MAX)
-}
-
 pub fn kernels<'c>(module: &Module<'c>) -> Vec<O<'c>> {
     ops(body(module)).into_iter().filter(|op| name(*op) == "gpu.module").collect()
 }
