@@ -3,6 +3,12 @@
 
 use crate::tree::{Attrs, BinaryOp, Block, Loc, Span, UnaryOp, ValueId};
 
+/// Drops shardings and sharding rules of the dialect `sdy`. They are hints for several devices and refer to meshes, which the
+/// tree does not have.
+pub(crate) fn drop_shardings(attrs: &mut Attrs) {
+    attrs.retain(|(name, _)| !name.starts_with("sdy."));
+}
+
 #[derive(Debug)]
 pub(crate) struct RawOp {
     /// `stablehlo.add`

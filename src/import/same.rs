@@ -73,7 +73,7 @@ fn func<'a>(f: &'a Func, g: &'a Func) -> Option<String> {
     p.block(&f.body, &g.body)
 }
 
-/// Attributes without shardings: hints for several devices, which portable artifacts keep as strings elsewhere.
+/// Attributes without shardings, which portable artifacts keep as strings.
 fn meaning(op: &Op) -> Attrs {
     let mut list = op.extra.clone();
     for (n, a) in &mut list {
@@ -81,7 +81,7 @@ fn meaning(op: &Op) -> Attrs {
             d.retain(|(n, _)| !n.starts_with("xla.sdy."));
         }
     }
-    list.retain(|(n, a)| !n.starts_with("sdy.") && *a != Attr::Dict(vec![]));
+    list.retain(|(_, a)| *a != Attr::Dict(vec![]));
     list
 }
 

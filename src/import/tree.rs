@@ -4,6 +4,7 @@
 //! The tree is what the readers produce, the verifier checks, the printer writes and `legalize` consumes. It is
 //! well-typed only after `verify`.
 
+use crate::raw::drop_shardings;
 use std::sync::Arc;
 pub use zml_format::DType;
 
@@ -191,6 +192,11 @@ impl Func {
     }
     pub fn tensor(&self, v: ValueId) -> &TensorType {
         self.ty(v).tensor()
+    }
+    /// Of the function, its arguments and its results.
+    pub(crate) fn drop_shardings(&mut self) {
+        let lists = self.arg_attrs.iter_mut().chain(&mut self.result_attrs);
+        lists.chain([&mut self.attrs]).for_each(drop_shardings);
     }
 }
 

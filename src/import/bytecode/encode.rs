@@ -165,19 +165,75 @@ impl Encoder {
         self.attrs.intern(Dialect::Builtin, true, b)
     }
     /// An op's attributes outside of its properties.
-    pub fn builtin_dict(&mut self, d: &Attrs) -> R<u64> {
-        let mut sorted: Vec<_> = d.iter().collect();
-        sorted.sort_by(|a, b| a.0.cmp(&b.0));
+    pub fn op_dict(&mut self, d: &Attrs) -> R<u64> {
+        let list = d.iter().map(|(n, a)| Ok((n.as_str(), self.attr(a)?))).collect::<R<_>>()?;
+        Ok(self.dict(list))
+    }
+    /// A module's attributes: the module is no op of VHLO, and its attributes stay builtin ones.
+    pub fn builtin_dict(&mut self, d: &Attrs) -> u64 {
+        let list = d.iter().map(|(n, a)| (n.as_str(), self.builtin_attr(a))).collect();
+        self.dict(list)
+    }
+    fn dict(&mut self, mut list: Vec<(&str, u64)>) -> u64 {
+        list.sort_unstable();
         let mut b = vec![];
         varint(&mut b, 1);
-        varint(&mut b, sorted.len() as u64);
-        for (n, a) in sorted {
+        varint(&mut b, list.len() as u64);
+        for (n, a) in list {
             let n = self.builtin_string(n);
-            let a = self.attr(a)?;
             varint(&mut b, n);
             varint(&mut b, a);
         }
-        Ok(self.attrs.intern(Dialect::Builtin, true, b))
+        self.attrs.intern(Dialect::Builtin, true, b)
+    }
+
+    fn builtin_attr(&mut self, a: &Attr) -> u64 {
+        let mut b = vec![];
+        match a {
+            Attr::Unit => varint(&mut b, 7),
+            Attr::Str(s) => return self.builtin_string(s),
+            Attr::Dict(d) => return self.builtin_dict(d),
+            Attr::Array(list) => {
+                varint(&mut b, 0);
+                varint(&mut b, list.len() as u64);
+                for x in list {
+                    let i = self.builtin_attr(x);
+                    varint(&mut b, i);
+                }
+            }
+            Attr::Bool(v) => {
+                let t = self.builtin_scalar("i1");
+                varint(&mut b, 8);
+                varint(&mut b, t);
+                b.push(u8::from(*v));
+            }
+            Attr::Int(v, ty) if ty == "index" || ty.parse::<DType>().is_ok() => {
+                let bits = ty.parse::<DType>().map_or(64, DType::bits);
+                let t = self.builtin_scalar(ty);
+                varint(&mut b, 8);
+                varint(&mut b, t);
+                known_width(&mut b, bits, low_bits(*v, bits));
+            }
+            // All others in the syntax of text, which every reader of bytecode takes.
+            _ => {
+                b.extend_from_slice(crate::print::attr(a).as_bytes());
+                b.push(0);
+                return self.attrs.intern(Dialect::Builtin, false, b);
+            }
+        }
+        self.attrs.intern(Dialect::Builtin, true, b)
+    }
+    /// `index` or an integer type.
+    fn builtin_scalar(&mut self, name: &str) -> u64 {
+        let mut b = vec![];
+        match name.trim_start_matches("ui").trim_start_matches('i').parse::<u64>() {
+            Ok(bits) => {
+                varint(&mut b, 0);
+                varint(&mut b, bits << 2 | if name.starts_with('u') { 2 } else { 0 });
+            }
+            Err(_) => varint(&mut b, 1),
+        }
+        self.types.intern(Dialect::Builtin, true, b)
     }
 
     /// An attribute of the program.
@@ -237,8 +293,7 @@ impl Encoder {
                 let t = self.ty(&Type::Other(ty.clone()))?;
                 varint(&mut b, 9);
                 varint(&mut b, t);
-                let low = (*v as u64) & (u64::MAX >> (64 - d.bits().min(64)));
-                known_width(&mut b, d.bits(), low);
+                known_width(&mut b, d.bits(), low_bits(*v, d.bits()));
             }
             Attr::Str(s) | Attr::Symbol(s) => {
                 let i = self.string(s);
@@ -412,6 +467,10 @@ impl Encoder {
     }
 }
 
+fn low_bits(v: i128, bits: u32) -> u64 {
+    (v as u64) & (u64::MAX >> (64 - bits.min(64)))
+}
+
 /// Bits of known width: a byte up to 8, a signed integer above.
 fn known_width(b: &mut Vec<u8>, bits: u32, v: u64) {
     if bits <= 8 { b.push(v as u8) } else { signed(b, v as i64) }
@@ -431,6 +490,25 @@ fn packed(l: &Literal) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::{super::bytes::Bytes, *};
+
+    /// StableHLO's own reader turns no attribute of a module back.
+    #[test]
+    fn attributes_of_a_module_are_builtin_ones() {
+        let mut e = Encoder::new((1, 10));
+        let list = [
+            Attr::Int(2, "i32".into()),
+            Attr::Int(1, "index".into()),
+            Attr::Bool(false),
+            Attr::Float(0.5, "f32".into()),
+            Attr::Array(vec![Attr::Str("x".into()), Attr::Unit]),
+            Attr::Dict(vec![("b".into(), Attr::Symbol("f".into()))]),
+            Attr::Ints(DType::I64, vec![1, 2]),
+            Attr::Type(Type::Tensor(TensorType::new(DType::F32, &[4]))),
+        ];
+        e.builtin_dict(&vec![("a".into(), Attr::Array(list.into()))]);
+        assert!(e.attrs.entries.len() > 8 && !e.types.entries.is_empty());
+        assert!(e.attrs.entries.iter().chain(&e.types.entries).all(|(d, _, _)| *d == Dialect::Builtin));
+    }
 
     #[test]
     fn integers_are_read_back() {

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     build,
     diag::Diagnostic,
-    raw::RawOp,
+    raw::{RawOp, drop_shardings},
     tree::{Attr, Attrs, Block, Func, Loc, Op, Program, Span, Type, Value, ValueId},
 };
 
@@ -144,8 +144,7 @@ impl<'a> Ir<'a> {
         };
         let dictionaries = |a: Attr| -> Vec<Attrs> {
             let Attr::Array(list) = a else { return vec![] };
-            let one = |a| if let Attr::Dict(d) = a { without_hints(d) } else { vec![] };
-            list.into_iter().map(one).collect()
+            list.into_iter().map(|a| if let Attr::Dict(d) = a { d } else { vec![] }).collect()
         };
         let mut inputs = None;
         for (n, a) in head.attrs {
@@ -182,6 +181,7 @@ impl<'a> Ir<'a> {
         }
         f.arg_attrs.resize(f.body.args.len(), vec![]);
         f.result_attrs.resize(f.result_types.len(), vec![]);
+        f.drop_shardings();
         if f.name.is_empty() {
             return b.damaged("a function without a name");
         }
@@ -205,7 +205,7 @@ impl<'a> Ir<'a> {
         let mut attrs = vec![];
         if bits & mask::ATTRS != 0 {
             match self.tables.attr(b)? {
-                Attr::Dict(d) => attrs = without_hints(d),
+                Attr::Dict(d) => attrs = d,
                 _ => return b.damaged("an op's attributes are not a dictionary"),
             }
         }
@@ -376,6 +376,15 @@ impl<'a> Ir<'a> {
                 None => return b.damaged(format!("value {o} is used before its definition")),
             }
         }
+        if let ([v], [ty]) = (&operands[..], &head.results[..])
+            && is_marker(&head)
+            && scope.values[v.0 as usize].ty == *ty
+            && *next < end
+        {
+            scope.ids[*next] = Some(*v);
+            *next += 1;
+            return Ok(false);
+        }
         let mut regions = vec![];
         if head.regions > 0 {
             // Regions that see no outer values number their own from zero.
@@ -408,6 +417,7 @@ impl<'a> Ir<'a> {
         let results = head.results.into_iter().map(|t| (t, head.loc.clone())).collect();
         let results = self.define(scope, results, next, end, b)?;
         let mut attrs = head.attrs;
+        drop_shardings(&mut attrs);
         vhlo::to_stablehlo(&short, &mut attrs);
         let name = if short == "call" { "func.call".into() } else { format!("{dialect}.{short}") };
         let raw = RawOp {
@@ -430,10 +440,12 @@ impl<'a> Ir<'a> {
     }
 }
 
-/// Without the shardings and sharding rules that are in the form of their own dialect.
-fn without_hints(mut attrs: Attrs) -> Attrs {
-    attrs.retain(|(name, a)| !(name.starts_with("sdy.") && *a == Attr::Unit));
-    attrs
+/// Sharding constraints, which are hints as in text, and the casts around them between VHLO's and the builtin types.
+fn is_marker(h: &Head) -> bool {
+    matches!(
+        (h.dialect.as_str(), h.name.as_str()),
+        ("sdy", "sharding_constraint") | ("builtin", "unrealized_conversion_cast")
+    )
 }
 
 fn not_portable(h: &Head) -> Diagnostic {

@@ -144,7 +144,7 @@ impl<'a> Tables<'a> {
             (false, _) => self.text_attr(&mut b),
             (true, Dialect::Builtin) => self.builtin_attr(&mut b),
             (true, Dialect::Vhlo) => self.vhlo_attr(&mut b),
-            // Left out by who reads the dictionary it is in.
+            // Left out by who takes the dictionary it is in.
             (true, Dialect::Sdy) => Ok(Value::Attr(Attr::Unit)),
             (true, Dialect::Other) => Err(Box::new(other_dialect("an attribute"))),
         })?;

@@ -152,10 +152,8 @@ impl Writer {
         out.push(mask);
         varint(&mut out, loc);
         if !p.attrs.is_empty() {
-            match self.e.builtin_dict(&p.attrs) {
-                Ok(i) => varint(&mut out, i),
-                Err(e) => self.failed(Span::NONE, &e),
-            }
+            let i = self.e.builtin_dict(&p.attrs);
+            varint(&mut out, i);
         }
         // Its name and visibility, each optional.
         let mut b = vec![];
@@ -202,7 +200,7 @@ impl Writer {
         varint(out, loc);
         let r = (|| {
             if !f.attrs.is_empty() {
-                let d = self.e.builtin_dict(&f.attrs)?;
+                let d = self.e.op_dict(&f.attrs)?;
                 varint(out, d);
             }
             let p = self.property_list(&list)?;
@@ -321,7 +319,7 @@ impl Writer {
         );
         varint(out, loc);
         if !attrs.is_empty() {
-            let d = self.e.builtin_dict(&attrs)?;
+            let d = self.e.op_dict(&attrs)?;
             varint(out, d);
         }
         if !wanted.is_empty() {

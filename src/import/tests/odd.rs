@@ -80,8 +80,8 @@ fn an_exported_container_holds_its_artifact() {
     assert_eq!(difference(&a, &load("jax_export_static.mlirbc")), None);
 }
 
-/// Written by JAX 0.10.2: a Cholesky with the sharding rule of its custom call, an addition over a mesh of one device, a sine
-/// serialized with its gradient.
+/// Written by JAX 0.10.2: a Cholesky with the sharding rule of its custom call, an addition over a mesh of one device, a
+/// product with a sharding constraint over two, a sine serialized with its gradient.
 #[test]
 fn exports_with_shardings_and_gradients_are_read() {
     let load = |name: &str, bytes: &[u8]| {
@@ -95,6 +95,8 @@ fn exports_with_shardings_and_gradients_are_read() {
     assert!(cholesky.contains("lapack_spotrf") && !cholesky.contains("sharding_rule"), "{cholesky}");
     let sum = load("mesh", include_bytes!("data/exported/mesh_of_one.mlirbc"));
     assert!(sum.contains("stablehlo.add") && !sum.contains("sdy."), "{sum}");
+    let constrained = load("constraint", include_bytes!("data/exported/sharding_constraint.mlirbc"));
+    assert!(constrained.contains("stablehlo.dot_general") && !constrained.contains("sdy."), "{constrained}");
     let sine = load("gradient", include_bytes!("data/exported/with_gradient.jaxexport.bin"));
     assert!(sine.contains("stablehlo.sine") && !sine.contains("stablehlo.cosine"), "{sine}");
 }

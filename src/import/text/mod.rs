@@ -311,7 +311,8 @@ impl<'a> Parser<'a> {
             self.declared.insert(name.into(), span);
         }
     }
-    fn finish_func(&mut self, f: Func, name_span: Span) {
+    fn finish_func(&mut self, mut f: Func, name_span: Span) {
+        f.drop_shardings();
         if f.name.is_empty() {
             self.report(
                 Diagnostic::error("E0301", name_span, "function without a name")

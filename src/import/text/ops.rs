@@ -8,7 +8,7 @@ use crate::{
     build,
     diag::{Diagnostic, did_you_mean},
     print,
-    raw::RawOp,
+    raw::{RawOp, drop_shardings},
     tree::{Attr, Attrs, Block, Loc, Span, Type, Value, ValueId},
 };
 
@@ -140,7 +140,7 @@ impl<'a> Parser<'a> {
 
     pub(super) fn finish(
         &mut self,
-        d: Draft,
+        mut d: Draft,
         results: &Results<'a>,
         loc: Loc,
         span: Span,
@@ -182,6 +182,7 @@ impl<'a> Parser<'a> {
             let at = d.attr_spans.iter().find(|(n, _)| n == "callee").map_or(d.name_span, |(_, s)| *s);
             self.calls.push((callee.clone(), at));
         }
+        drop_shardings(&mut d.attrs);
         let raw = RawOp {
             name: d.name,
             name_span: d.name_span,

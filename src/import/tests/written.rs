@@ -1,0 +1,43 @@
+//! What is written for other readers of StableHLO: text and artifacts that they take, with the same meaning.
+
+use zmlc_import::{PORTABLE_VERSION, Source, difference, print, read, tree::Program, verify, write_artifact};
+
+fn load(text: &str) -> Program {
+    let p = read(Source::new("text", text)).unwrap_or_else(|e| panic!("{e}"));
+    assert!(verify(&p).is_empty(), "{:?}", verify(&p));
+    p
+}
+/// As text, and read back from an artifact.
+fn written(p: &Program) -> String {
+    let bytes = write_artifact(p, PORTABLE_VERSION).unwrap_or_else(|e| panic!("{e:?}"));
+    let again = read(Source::new("artifact", bytes)).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(difference(p, &again), None);
+    let text = print(p);
+    assert_eq!(print(&again), text);
+    text
+}
+
+const SHARDED: &str = r#"module @jit_f attributes {mhlo.num_partitions = 2 : i32} {
+  sdy.mesh @mesh = <["x"=2]>
+  func.func public @main(%a: tensor<4xf32> {jax.name = "a", sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> (tensor<4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}]>}) {
+    %0 = stablehlo.negate %a {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"x"}]>]>} : tensor<4xf32>
+    %1 = sdy.sharding_constraint %0 <@mesh, [{}]> : tensor<4xf32>
+    return %1 : tensor<4xf32>
+  }
+}"#;
+
+/// A sharding without its mesh is an error to others.
+#[test]
+fn shardings_go_with_their_meshes() {
+    let text = written(&load(SHARDED));
+    assert!(!text.contains("sdy.") && text.contains("{jax.name = \"a\"}"), "{text}");
+}
+
+#[test]
+fn attributes_of_a_module_are_kept() {
+    let attrs = r#"{a.array = [], a.bool = true, a.dict = {x = 1.0 : f32, y = @f}, a.index = 3 : index, a.ints = array<i64: 1, 2>, a.negative = -2 : i8, a.type = tensor<4xf32>, a.unit, a.unsigned = 200 : ui8, a.word = "b"}"#;
+    let text = SHARDED.replace("{mhlo.num_partitions = 2 : i32}", attrs);
+    let p = load(&text);
+    assert_eq!(p.attrs.len(), 10);
+    written(&p);
+}
