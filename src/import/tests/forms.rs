@@ -22,6 +22,32 @@ fn every_form_is_read_printed_and_read_back() {
     assert_eq!(difference(&p, &again), None);
 }
 
+/// What MLIR allows and exporters write seldom, against its plain form.
+#[test]
+fn seldom_forms_are_read() {
+    let seldom = r#"!e = f32
+!t = tensor<2x!e>
+!q = !quant.uniform<i8:f32, 5.000000e-01>
+module attributes {a.map = affine_map<(d0, d1)[s0] -> (d0 floordiv 2, d1 + s0)>, a.set = affine_set<(d0) : (d0 - 1 >= 0, d0 == 0)>, a.vector = dense<[0, 1]> : vector<2xi32>, b.plain = #b.word, b.body = #b.pair<1, "x">, b.pretty = #b<dim x>, b.type = !b.handle<f32>} {
+  func.func @main(%x: !t, %y: tensor<2x!q>) -> (tensor<2xf32>, tensor<2x!q>) attributes {a.vector = dense<0.5> : vector<2x2xf32>} {
+    %0:2 = stablehlo.optimization_barrier %x, %y : !t, tensor<2x!q>
+    %1 = stablehlo.negate %0 : tensor<2x!e>
+    return %1, %0#1 : tensor<2x!e>, tensor<2x!q>
+  }
+}"#;
+    let plain = seldom
+        .replace("!e>", "f32>")
+        .replace("!q>", "!quant.uniform<i8:f32, 5.000000e-01>>")
+        .replace(": !t", ": tensor<2xf32>")
+        .replace("%0 :", "%0#0 :");
+    assert_eq!(plain.matches("!quant").count(), 5);
+    let load = |t: &str| read(Source::new("seldom.mlir", t)).unwrap_or_else(|e| panic!("{e}"));
+    let (p, q) = (load(seldom), load(&plain));
+    assert!(verify(&p).is_empty(), "{:?}", verify(&p));
+    assert_eq!(difference(&p, &q), None);
+    assert_eq!(difference(&p, &load(&print(&p))), None);
+}
+
 /// Loops may forget a dimension of their values; the pretty form says one type for inside and outside.
 #[test]
 fn a_loop_whose_types_differ() {

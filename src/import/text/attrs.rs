@@ -49,7 +49,7 @@ impl<'a> Parser<'a> {
             "true" => return Ok(Attr::Bool(true)),
             "false" => return Ok(Attr::Bool(false)),
             "unit" => return Ok(Attr::Unit),
-            "dense" => return self.dense().map(Attr::Dense),
+            "dense" => return self.dense(start),
             "dense_resource" => return self.dense_resource().map(Attr::Dense),
             "array" => return self.dense_array(),
             "loc" => {

@@ -8,15 +8,15 @@ use super::{
 use crate::{
     diag::Diagnostic,
     literal::{from_storage, put_float, put_int},
-    tree::{DType, Literal, Span, TensorType, Type},
+    tree::{Attr, DType, Literal, Span, TensorType, Type},
 };
 
 /// Constants larger than this are refused: no device that we compile for holds them.
 const LARGEST: u64 = 1 << 40;
 
 impl<'a> Parser<'a> {
-    /// Behind `dense`: `<body> : type`.
-    pub(super) fn dense(&mut self) -> R<Literal> {
+    /// Behind `dense`, which starts at `word`: `<body> : type`. Vectors are no values of StableHLO and stay text.
+    pub(super) fn dense(&mut self, word: usize) -> R<Attr> {
         self.c.expect("<", "the dense constant")?;
         let start = self.c.pos;
         let mut string = None;
@@ -30,7 +30,18 @@ impl<'a> Parser<'a> {
         }
         let end = self.c.pos;
         self.c.pos += 1;
+        let behind = self.c.pos;
+        if self.c.eat(":") && self.c.eat_word("vector") && self.c.eat("<") {
+            self.c.skip_balanced("a type")?;
+            return Ok(Attr::Raw(self.slice(word)));
+        }
+        self.c.pos = behind;
         let ty = self.constant_type()?;
+        self.elements(ty, start, end, string).map(Attr::Dense)
+    }
+
+    /// The body between two places, in which a string stands.
+    fn elements(&self, ty: TensorType, start: usize, end: usize, string: Option<(usize, usize)>) -> R<Literal> {
         let mut body = Cursor { src: &self.c.src[..end], pos: start };
         let n = ty.elements().unwrap_or(0);
         let span = Span { start: start as u32, end: end as u32 };
@@ -113,12 +124,6 @@ impl<'a> Parser<'a> {
         let start = self.start();
         let ty = match self.ty()? {
             Type::Tensor(t) => t,
-            Type::Other(s) if s.starts_with("vector<") => {
-                return Err(Box::new(
-                    Diagnostic::error("E0108", self.c.span(start), "constant of vector type")
-                        .label("expected a tensor type"),
-                ));
-            }
             _ => {
                 return Err(Box::new(
                     Diagnostic::error("E0108", self.c.span(start), "constant of another type than a tensor")

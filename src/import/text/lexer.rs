@@ -259,6 +259,8 @@ impl<'a> Cursor<'a> {
                     self.string_span()?;
                     continue;
                 }
+                // Comparisons, as sets have them.
+                Some(b'<' | b'>') if self.src.get(self.pos + 1) == Some(&b'=') => {}
                 Some(b'<' | b'(' | b'[' | b'{') => depth += 1,
                 Some(b'>') if self.src[self.pos - 1] == b'-' => {}
                 Some(b'>' | b')' | b']' | b'}') => depth -= 1,

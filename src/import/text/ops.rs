@@ -246,7 +246,7 @@ impl<'a> Parser<'a> {
         said.is_empty()
     }
 
-    /// `%name` or `%name#1`.
+    /// `%name`, which is the first of several results, or `%name#1`.
     pub(super) fn operand(&mut self, d: &mut Draft) -> R<()> {
         let start = self.start();
         self.c.expect("%", "the operands")?;
@@ -262,16 +262,12 @@ impl<'a> Parser<'a> {
         let span = self.c.span(start);
         let id = match self.scope.get(name) {
             Some((first, n)) => match index {
-                None if *n == 1 => ValueId(*first),
+                None => ValueId(*first),
                 Some(i) if i >= 0 && i < i64::from(*n) => ValueId(first + i as u32),
                 _ => {
                     let what = format!("`%{name}` has {n} results");
-                    let at = Diagnostic::error("E0201", span, what).label(if index.is_none() {
-                        "which one? write `#0`, `#1`, ...".to_string()
-                    } else {
-                        format!("expected `#0` to `#{}`", n - 1)
-                    });
-                    self.report(at);
+                    let at = Diagnostic::error("E0201", span, what);
+                    self.report(at.label(format!("expected `#0` to `#{}`", n - 1)));
                     self.placeholder(span)
                 }
             },
@@ -467,6 +463,10 @@ impl<'a> Parser<'a> {
         let start = self.start();
         let value = self.attr()?;
         let span = self.c.span(start);
+        if matches!(&value, Attr::Raw(s) if s.starts_with("dense")) {
+            let d = Diagnostic::error("E0108", span, "constant of vector type");
+            return Err(Box::new(d.label("expected a tensor type")));
+        }
         let Attr::Dense(l) = &value else {
             return Err(Box::new(
                 Diagnostic::error("E0302", span, "value of a constant that is not `dense<...>`")

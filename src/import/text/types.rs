@@ -131,7 +131,7 @@ impl<'a> Parser<'a> {
         self.c.expect("<", "the tensor type")?;
         let mut dims = vec![];
         let dtype;
-        let mut quant = None;
+        let quant;
         loop {
             let start = self.start();
             match self.c.peek() {
@@ -155,14 +155,8 @@ impl<'a> Parser<'a> {
                             .hint("export with the rank known; single dimensions may stay dynamic (`?`)"),
                     ));
                 }
-                b'!' => {
-                    let q;
-                    (dtype, q) = self.quant_type()?;
-                    quant = Some(Arc::new(q));
-                    break;
-                }
                 _ => {
-                    dtype = self.element_type()?;
+                    (dtype, quant) = self.element()?;
                     break;
                 }
             }
@@ -234,6 +228,22 @@ impl<'a> Parser<'a> {
             }
         }
         Ok(bounds)
+    }
+
+    /// An element type, an alias of one, or a quantized one with its storage type.
+    fn element(&mut self) -> R<(DType, Option<Arc<Quant>>)> {
+        let start = self.start();
+        if self.c.peek() != b'!' {
+            return Ok((self.element_type()?, None));
+        }
+        self.c.pos += 1;
+        let name = self.c.suffix();
+        if self.aliases.contains_key(format!("!{name}").as_str()) && self.c.byte(0) != b'<' {
+            return self.at_alias(&format!("!{name}"), self.c.span(start), Self::element);
+        }
+        self.c.pos = start;
+        let (storage, quant) = self.quant_type()?;
+        Ok((storage, Some(Arc::new(quant))))
     }
 
     pub(super) fn element_type(&mut self) -> R<DType> {
