@@ -6,6 +6,7 @@ mod builder;
 mod bytecode;
 mod composite;
 pub mod diag;
+mod exported;
 mod float;
 mod fold;
 pub mod interp;

@@ -3,7 +3,7 @@
 use crate::{
     bytecode,
     diag::{Diagnostic, Diagnostics, Source},
-    text,
+    exported, text,
     tree::{Program, Span},
 };
 use std::borrow::Borrow;
@@ -25,8 +25,10 @@ pub fn read(source: impl Borrow<Source>) -> Result<Program, Diagnostics> {
     if source.bytes.starts_with(bytecode::MAGIC) {
         return bytecode::read(source);
     }
-    if let Some(module) = exported(&source.bytes) {
-        return bytecode::read(&Source::new(source.name.clone(), module));
+    match exported::module(&source.bytes) {
+        Some(Ok(module)) => return bytecode::read(&Source::new(source.name.clone(), module)),
+        Some(Err(d)) => return refuse(d),
+        None => {}
     }
     if looks_binary(&source.bytes) {
         if let Some((what, hint)) = container(&source.bytes) {
@@ -41,26 +43,6 @@ pub fn read(source: impl Borrow<Source>) -> Result<Program, Diagnostics> {
         );
     }
     text::read(source)
-}
-
-/// The portable artifact inside of what `jax.export` serializes: a flatbuffer that has it as a vector of bytes, behind their
-/// number. A flatbuffer is filled from its end, the function before its derivatives, so the last artifact is the function's.
-fn exported(bytes: &[u8]) -> Option<&[u8]> {
-    let root = u32::from_le_bytes(bytes.get(..4)?.try_into().ok()?) as usize;
-    if bytes.is_ascii() || root < 4 || root >= bytes.len() {
-        return None;
-    }
-    let (mut from, mut last) = (8, None);
-    while let Some(at) =
-        bytes.get(from..).unwrap_or_default().windows(bytecode::MAGIC.len()).position(|w| w == bytecode::MAGIC)
-    {
-        let at = from + at;
-        let n = u32::from_le_bytes(bytes[at - 4..at].try_into().ok()?) as usize;
-        let module = bytes.get(at..at.checked_add(n)?)?;
-        from = at + n.max(bytecode::MAGIC.len());
-        last = Some(module);
-    }
-    last
 }
 
 /// Files that people mistake for programs, and what to do with them.

@@ -102,6 +102,18 @@ fn exports_with_shardings_and_gradients_are_read() {
 }
 
 #[test]
+fn a_container_that_is_cut_is_refused() {
+    let whole = include_bytes!("data/exported/with_gradient.jaxexport.bin");
+    let refuse = |n: usize| read(Source::new("cut", &whole[..n])).expect_err(&format!("cut at {n}")).to_string();
+    for n in 0..whole.len() {
+        assert!(
+            refuse(n).contains(if n < 256 { "error" } else { "the file of `jax.export` ends early" }),
+            "cut at {n}"
+        );
+    }
+}
+
+#[test]
 fn other_containers_are_named() {
     let e = |b: &[u8]| read(Source::new("x", b)).unwrap_err().to_string();
     assert!(e(b"PK\x03\x04\0\0\0\0archive/data.pkl").contains("torch.export"));
