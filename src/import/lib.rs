@@ -9,6 +9,7 @@ pub mod diag;
 mod exported;
 mod float;
 mod fold;
+mod inlined;
 pub mod interp;
 mod known;
 mod linalg;

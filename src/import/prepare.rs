@@ -1,9 +1,10 @@
 //! From a verified program to the one that is compiled: known calls resolved, shapes static, quantized arithmetic
-//! spelled out, constants folded.
+//! spelled out, constants folded. A program that is too large with its calls inlined is refused first.
 
 use crate::{
     diag::{Diagnostic, Severity},
     fold::fold,
+    inlined::too_large,
     known,
     sink::sink,
     specialise::{dynamic_dims, is_dynamic_call, specialise},
@@ -17,6 +18,9 @@ pub fn prepare(mut p: Program, func: &str, shapes: Option<&[Vec<u64>]>) -> Resul
     let errors = known::resolve_calls(&mut p);
     if !errors.is_empty() {
         return Err(errors);
+    }
+    if let Some(d) = too_large(&p, func) {
+        return Err(vec![d]);
     }
     if let Some(f) = p.func(func)
         && (shapes.is_some() || p.funcs.iter().any(|f| is_dynamic(f, &f.body)))

@@ -5,7 +5,7 @@ mod common;
 use zmlc_import::{
     Source, dynamic_dims,
     interp::{Tensor, eval},
-    read, specialise,
+    prepare, read, specialise,
     tree::{DType, OpKind, Program},
     verify,
 };
@@ -17,6 +17,29 @@ fn is_static(p: &Program) -> bool {
     p.funcs
         .iter()
         .all(|f| f.values.iter().all(|v| matches!(&v.ty, zmlc_import::tree::Type::Tensor(t) if t.is_static())))
+}
+
+/// Each function calls the next one twice.
+fn doubling(functions: usize) -> Program {
+    let mut text = String::new();
+    for i in 0..functions {
+        let (visibility, name) = if i == 0 { ("public", "main".into()) } else { ("private", format!("f{i}")) };
+        let op = |from: &str| match i + 1 == functions {
+            true => format!("stablehlo.negate {from} : tensor<f32>"),
+            false => format!("call @f{}({from}) : (tensor<f32>) -> tensor<f32>", i + 1),
+        };
+        text += &format!("func.func {visibility} @{name}(%x: tensor<f32>) -> tensor<f32> {{\n");
+        text += &format!("  %0 = {}\n  %1 = {}\n  return %1 : tensor<f32>\n}}\n", op("%x"), op("%0"));
+    }
+    load("doubling", text)
+}
+
+#[test]
+fn calls_that_double_the_program_are_refused_before_they_are_inlined() {
+    assert!(prepare(doubling(12), "main", None).is_ok());
+    let e = prepare(doubling(60), "main", None).unwrap_err();
+    assert_eq!(e.len(), 1);
+    assert!(e[0].code == "E0602" && e[0].message.contains("once its calls are inlined"), "{e:?}");
 }
 
 #[test]
@@ -146,8 +169,8 @@ fn sizes_that_disagree_are_found_before_lowering() {
            return %0 : tensor<?xf32>
          }",
     );
-    assert!(zmlc_import::prepare(p.clone(), "main", Some(&[vec![3], vec![3]])).is_ok());
-    let e = zmlc_import::prepare(p, "main", Some(&[vec![3], vec![4]])).unwrap_err();
+    assert!(prepare(p.clone(), "main", Some(&[vec![3], vec![3]])).is_ok());
+    let e = prepare(p, "main", Some(&[vec![3], vec![4]])).unwrap_err();
     assert!(e[0].message.contains("tensor<4xf32>"), "{e:?}");
 }
 
@@ -177,7 +200,7 @@ fn custom_calls_with_attributes_as_operands() {
            return %0 : tensor<f32>
          }",
     );
-    let p = zmlc_import::prepare(p, "main", Some(&[vec![3], vec![2]])).unwrap_or_else(|e| panic!("{e:?}"));
+    let p = prepare(p, "main", Some(&[vec![3], vec![2]])).unwrap_or_else(|e| panic!("{e:?}"));
     assert!(is_static(&p));
     assert!(verify(&p).is_empty(), "{:?}", verify(&p));
     let f32s = |v: &[f32]| v.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
@@ -199,7 +222,7 @@ fn routines_wait_for_shapes() {
            return %0#0, %0#1 : tensor<?x2x2xf32>, tensor<?xi32>
          }",
     );
-    let p = zmlc_import::prepare(p, "main", Some(&[vec![3, 2, 2]])).unwrap_or_else(|e| panic!("{e:?}"));
+    let p = prepare(p, "main", Some(&[vec![3, 2, 2]])).unwrap_or_else(|e| panic!("{e:?}"));
     let f = p.func("main").unwrap();
     assert!(f.body.ops.iter().any(|o| matches!(o.kind, OpKind::Cholesky { lower: true })));
     assert_eq!(f.tensor(f.body.results[1]).shape(), Some(vec![3]));
@@ -223,14 +246,13 @@ fn slices_of_known_size_may_start_anywhere() {
         )
     };
     let shapes = [vec![4, 3], vec![]];
-    let p = zmlc_import::prepare(load("slice.mlir", text("sizes")), "main", Some(&shapes))
-        .unwrap_or_else(|e| panic!("{e:?}"));
+    let p = prepare(load("slice.mlir", text("sizes")), "main", Some(&shapes)).unwrap_or_else(|e| panic!("{e:?}"));
     assert!(is_static(&p) && verify(&p).is_empty());
     let ints = |v: &[i32]| v.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
     let x = Tensor::new(DType::I32, &[4, 3], ints(&(0..12).collect::<Vec<_>>())).unwrap();
     let out = eval(&p, "main", vec![x, Tensor::new(DType::I32, &[], ints(&[2])).unwrap()]).unwrap();
     assert_eq!(out[0].bytes, ints(&[6, 7, 8]));
     // A size that is not known is still refused.
-    let e = zmlc_import::prepare(load("slice.mlir", text("start")), "main", Some(&shapes)).unwrap_err();
+    let e = prepare(load("slice.mlir", text("start")), "main", Some(&shapes)).unwrap_err();
     assert_eq!(e[0].code, "E0701");
 }
