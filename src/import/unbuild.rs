@@ -320,6 +320,12 @@ pub(crate) fn attrs(op: &Op) -> Attrs {
     }
     let mut out: Attrs = out.into_iter().map(|(n, a)| (n.to_string(), a)).collect();
     out.extend(op.extra.iter().cloned());
+    // A custom call with the layouts of one side needs those of the other, even if there are none.
+    for (here, there) in [("operand_layouts", "result_layouts"), ("result_layouts", "operand_layouts")] {
+        if op.attr(here).is_some() && op.attr(there).is_none() {
+            out.push((there.into(), Attr::Array(vec![])));
+        }
+    }
     out.sort_by(|a, b| a.0.cmp(&b.0));
     out
 }

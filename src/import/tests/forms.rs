@@ -29,6 +29,7 @@ fn seldom_forms_are_read() {
 !t = tensor<2x!e>
 !q = !quant.uniform<i8:f32, 5.000000e-01>
 module attributes {a.map = affine_map<(d0, d1)[s0] -> (d0 floordiv 2, d1 + s0)>, a.set = affine_set<(d0) : (d0 - 1 >= 0, d0 == 0)>, a.vector = dense<[0, 1]> : vector<2xi32>, b.plain = #b.word, b.body = #b.pair<1, "x">, b.pretty = #b<dim x>, b.type = !b.handle<f32>} {
+  ml_program.global private mutable @seed(dense<0> : tensor<i64>) : tensor<i64>
   func.func @main(%x: !t, %y: tensor<2x!q>) -> (tensor<2xf32>, tensor<2x!q>) attributes {a.vector = dense<0.5> : vector<2x2xf32>} {
     %0:2 = stablehlo.optimization_barrier %x, %y : !t, tensor<2x!q>
     %1 = stablehlo.negate %0 : tensor<2x!e>

@@ -33,6 +33,19 @@ fn shardings_go_with_their_meshes() {
     assert!(!text.contains("sdy.") && text.contains("{jax.name = \"a\"}"), "{text}");
 }
 
+/// A call without results has no layouts of results, and says so.
+#[test]
+fn layouts_come_for_both_sides() {
+    let call = |layouts: &str| {
+        let call =
+            format!("stablehlo.custom_call @f(%x) {{has_side_effect = true, {layouts}}} : (tensor<4xf32>) -> ()");
+        written(&load(&format!("func.func @main(%x: tensor<4xf32>) {{\n  {call}\n  return\n}}")))
+    };
+    let text = call("operand_layouts = [dense<0> : tensor<1xindex>], result_layouts = []");
+    assert!(text.contains("tensor<1xindex>], result_layouts = []}"), "{text}");
+    assert!(!call("operand_layouts = [], result_layouts = []").contains("layouts"));
+}
+
 #[test]
 fn attributes_of_a_module_are_kept() {
     let attrs = r#"{a.array = [], a.bool = true, a.dict = {x = 1.0 : f32, y = @f}, a.index = 3 : index, a.ints = array<i64: 1, 2>, a.negative = -2 : i8, a.type = tensor<4xf32>, a.unit, a.unsigned = 200 : ui8, a.word = "b"}"#;

@@ -195,6 +195,8 @@ impl<'a> Parser<'a> {
             self.c.skip_balanced("the mesh")?;
             self.optional_dict(&mut vec![], &mut vec![])?;
             self.trailing_loc().map(|_| ())
+        } else if self.c.eat_word("ml_program.global") {
+            self.global()
         } else if self.c.eat_word("module") {
             Err(Box::new(
                 Diagnostic::error("E0602", self.c.span(start), "module inside a module")
@@ -204,6 +206,18 @@ impl<'a> Parser<'a> {
         } else {
             Err(self.not_an_item(start))
         }
+    }
+
+    /// `private mutable @name(value) : type`. torch-mlir writes a seed into every program; ops that read it are refused.
+    fn global(&mut self) -> R<()> {
+        while self.c.peek() != b'@' && self.c.word().is_some() {}
+        self.symbol()?;
+        if self.c.eat("(") {
+            self.c.skip_balanced("the global")?;
+        }
+        self.c.expect(":", "the global")?;
+        self.ty()?;
+        self.trailing_loc().map(|_| ())
     }
 
     fn not_an_item(&mut self, start: usize) -> Box<Diagnostic> {
