@@ -69,7 +69,7 @@ pub struct Init {
     /// Folder for model.toml.
     #[arg(long, short, value_name = "DIR", default_value = ".")]
     pub output: PathBuf,
-    /// safetensors files to match arguments with.
+    /// safetensors files to match arguments with, or folders of them.
     #[arg(long, value_name = "FILE")]
     pub weights: Vec<PathBuf>,
     /// The model's name. Default: the program's.
@@ -91,12 +91,20 @@ pub struct Check {
 pub struct Convert {
     /// StableHLO text or portable bytecode.
     pub program: PathBuf,
-    /// FILE.mlir for text, FILE.mlirbc or FILE.bc for a portable artifact.
+    /// FILE.mlir for text, FILE.mlirbc or FILE.bc for a portable artifact; any other name with --emit.
     #[arg(long, short, value_name = "FILE")]
     pub output: PathBuf,
+    /// What to write, whatever the file is called.
+    #[arg(long, value_enum)]
+    pub emit: Option<Emit>,
     /// The StableHLO version whose readers must take the artifact, `1.10`.
     #[arg(long, value_name = "VERSION", value_parser = version)]
     pub artifact_version: Option<(u32, u32)>,
+}
+#[derive(Clone, Copy, PartialEq, Debug, clap::ValueEnum)]
+pub enum Emit {
+    Text,
+    Artifact,
 }
 #[derive(Args, Debug)]
 pub struct Build {

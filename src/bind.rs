@@ -209,7 +209,8 @@ fn weight_of(model: &Model, files: &[WeightFile], name: &str) -> Option<(usize, 
         None => find(name).or_else(|| find(&names::plain(name))),
     }
 }
-fn form(dtype: Option<zml_format::DType>, shape: &[u64]) -> String {
+/// A type, of an element type that StableHLO may lack.
+pub fn form(dtype: Option<zml_format::DType>, shape: &[u64]) -> String {
     let dims: String = shape.iter().map(|d| format!("{d}x")).collect();
     format!("tensor<{dims}{}>", dtype.map_or("?", zml_format::DType::name))
 }

@@ -201,8 +201,7 @@ impl Model {
         if self.file.entry.is_empty() {
             report("there is no [[entry]]: a model needs at least one".into());
         }
-        let safe = |n: &str| !n.is_empty() && !n.contains(['/', '\\', '\0']) && n != "." && n != "..";
-        if !safe(&self.file.model.name) {
+        if !is_file_name(&self.file.model.name) {
             report(format!("the model's name `{}` cannot be a file name", self.file.model.name));
         }
         for (i, e) in self.file.entry.iter().enumerate() {
@@ -227,6 +226,12 @@ impl Model {
         }
         if found.is_empty() { Ok(()) } else { Err(Failure::Input(found.into())) }
     }
+}
+
+/// Whether an artifact may be called so.
+pub fn is_file_name(n: &str) -> bool {
+    let plain = |c: char| !c.is_control() && !matches!(c, '/' | '\\');
+    !n.is_empty() && n != "." && n != ".." && n.chars().all(plain)
 }
 
 fn invalid(e: &toml::de::Error, source: &Source) -> Failure {

@@ -198,4 +198,41 @@ fn a_program_converts_there_and_back() {
     assert!(std::fs::read(folder.path().join("a.mlirbc")).expect("written").starts_with(b"ML\xefR"));
     let out = zmlc(folder.path(), &["convert", program, "-o", "c.mlir", "--artifact-version", "1.10"]);
     assert_eq!(out.status.code(), Some(2));
+    let out = zmlc(folder.path(), &["convert", program, "-o", "c.txt"]);
+    assert_eq!(out.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&out.stderr).contains(".mlirbc or .bc"), "{out:?}");
+    assert!(!folder.path().join("c.txt").exists());
+    zmlc_ok(folder.path(), &["convert", program, "-o", "c.txt", "--emit", "artifact"]);
+    assert_eq!(
+        std::fs::read(folder.path().join("c.txt")).expect("written"),
+        std::fs::read(folder.path().join("a.mlirbc")).expect("written")
+    );
+}
+
+const TWO: &str = "func.func @f(%x: tensor<2xf32> loc(\"params['w']\"), %y: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = stablehlo.add %x, %y : tensor<2xf32>
+  return %0 : tensor<2xf32>
+}
+func.func @g(%x: tensor<?xf32>) -> tensor<?xf32> {
+  return %x : tensor<?xf32>
+}
+";
+
+#[test]
+fn init_makes_an_entry_of_each_public_function_and_says_what_does_not_fit() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    std::fs::write(at("two.mlir"), TWO).expect("writable");
+    std::fs::create_dir(at("w")).expect("a folder");
+    let init = |more: &[&str]| says(folder.path(), &[&["init", "two.mlir", "-o", "m", "--name"], more].concat());
+    let mut refused = init(&["a/b"]);
+    refused += &init(&["m", "--weights", "w"]);
+    assert!(!at("m").exists(), "nothing is made where nothing is written");
+    // A tensor of another shape than the argument of its name.
+    let header = br#"{"w":{"dtype":"F32","shape":[3],"data_offsets":[0,12]}}"#;
+    let file = [&(header.len() as u64).to_le_bytes()[..], header, &[0; 12]].concat();
+    std::fs::write(at("w/part.safetensors"), file).expect("writable");
+    let listed = zmlc_ok(folder.path(), &["init", "two.mlir", "-o", "m", "--name", "m", "--weights", "w"]);
+    let toml = std::fs::read_to_string(at("m/model.toml")).expect("written");
+    snapshot("init_two", &format!("{refused}{listed}----\n{toml}"));
 }

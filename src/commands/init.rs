@@ -2,11 +2,11 @@
 
 use crate::{
     args::Init,
-    artifact, codes,
+    artifact, bind, codes,
     dims::{self, Named},
     failure::Failure,
     front,
-    model::{Embed, EntrySection, ModelFile, ModelSection, WeightsSection},
+    model::{Embed, EntrySection, ModelSection, WeightsSection, is_file_name},
     names,
     printer::Printer,
     weights::WeightFile,
@@ -19,7 +19,7 @@ use std::{
 };
 use zmlc_import::{
     diag::{Diagnostic, Diagnostics, Source},
-    tree::{Func, Span, Type},
+    tree::{Func, Program, Span, Type},
 };
 
 pub fn run(args: &Init, printer: Printer) -> Result<(), Failure> {
@@ -32,54 +32,62 @@ pub fn run(args: &Init, printer: Printer) -> Result<(), Failure> {
     if target.exists() && !args.force {
         return Err(Failure::Usage(format!("{} exists; --force replaces it", target.display())));
     }
-    let Some(func) = program.main() else {
-        let public: Vec<&str> = program.funcs.iter().filter(|f| f.public).map(|f| f.name.as_str()).collect();
-        let message = "the program has no function `main` and not exactly one public one";
-        let d = Diagnostic::error(codes::MODEL_ENTRY, Span::NONE, message);
-        let hint = format!("write model.toml by hand with `function = ...`; there are {}", public.join(", "));
-        return Err(Failure::Input(Diagnostics::from(d.hint(hint)).locate(&source)));
-    };
-    let section =
-        EntrySection { name: "main".into(), program: relative(&args.program, &args.output)?, ..Default::default() };
-    let argument_names = names::arguments(&program, func, &section);
-    let files: Vec<WeightFile> = args.weights.iter().map(|p| WeightFile::open(p)).collect::<Result<_, _>>()?;
+    if let Some(name) = args.name.as_ref().filter(|n| !is_file_name(n)) {
+        return Err(Failure::Usage(format!(
+            "--name {name:?}: the artifact is NAME.zml, and this cannot be a file name"
+        )));
+    }
+    let functions = entries(&program).map_err(|d| Diagnostics::from(d).locate(&source))?;
+    let paths = weight_files(&args.weights)?;
+    let files: Vec<WeightFile> = paths.iter().map(|p| WeightFile::open(p)).collect::<Result<_, _>>()?;
 
-    let dims = dims::named(&program, &func.name, &argument_names, &section);
+    let path = relative(&args.program, &args.output)?;
     let mut map = BTreeMap::new();
-    let (mut text, mut listed) = (String::new(), vec![]);
-    for (i, name) in argument_names.iter().enumerate() {
-        let ty = func.ty(func.body.args[i]);
-        let keys = [name.clone(), names::plain(name)];
-        let weight = keys.iter().find(|k| files.iter().any(|f| f.find(k).is_some()));
-        let donated = func.arg_attrs.get(i).and_then(names::donation).is_some();
-        let role = match (weight, donated) {
-            (Some(key), _) => {
-                map.insert(name.clone(), key.clone());
-                format!("weight {key}")
-            }
-            (None, true) => "input, donated: a candidate for [[state]]".into(),
-            (None, false) => "input".into(),
+    let (mut text, mut listed, mut tables) = (String::new(), vec![], String::new());
+    let several = functions.len() > 1;
+    for func in functions {
+        let section = EntrySection {
+            name: if several { func.name.clone() } else { "main".into() },
+            program: path.clone(),
+            function: several.then(|| func.name.clone()),
+            ..Default::default()
         };
-        let form = match ty {
-            Type::Tensor(t) => dims::form(t, i, &dims),
-            _ => "not a tensor".into(),
-        };
-        let _ = writeln!(text, "{i:>4}  {name:<40} {form:<24} {role}");
-        listed.push(json!({"index": i, "name": name, "type": form, "role": role}));
+        if several {
+            let _ = writeln!(text, "{}entry {}", if text.is_empty() { "" } else { "\n" }, section.name);
+        }
+        let argument_names = names::arguments(&program, func, &section);
+        let dims = dims::named(&program, &func.name, &argument_names, &section);
+        for (i, name) in argument_names.iter().enumerate() {
+            let ty = func.ty(func.body.args[i]);
+            let donated = func.arg_attrs.get(i).and_then(names::donation).is_some();
+            let role = match (weight(&files, name), donated) {
+                (Some((key, file)), _) => {
+                    let misfit = misfit(file, &key, ty);
+                    let role = format!("weight {key}{misfit}");
+                    map.insert(name.clone(), key);
+                    role
+                }
+                (None, true) => "input, donated: a candidate for [[state]]".into(),
+                (None, false) => "input".into(),
+            };
+            let form = match ty {
+                Type::Tensor(t) => dims::form(t, i, &dims),
+                _ => "not a tensor".into(),
+            };
+            let _ = writeln!(text, "{i:>4}  {name:<40} {form:<24} {role}");
+            listed.push(json!({"entry": section.name, "index": i, "name": name, "type": form, "role": role}));
+        }
+        let _ = write!(tables, "\n{}", print(&BTreeMap::from([("entry", [&section])]))?);
+        tables += &dynamic(func, &argument_names, &dims);
     }
     let unused: Vec<&str> =
         files.iter().flat_map(WeightFile::names).filter(|n| !map.values().any(|v| v == n)).collect();
-    let weights = if args.weights.is_empty() {
-        None
-    } else {
-        let files = args.weights.iter().map(|p| relative(p, &args.output)).collect::<Result<_, _>>()?;
-        Some(WeightsSection { files, embed: Embed::Auto, map })
-    };
     let name = args.name.clone().or_else(|| program.name.as_deref().map(file_name)).unwrap_or_else(|| "model".into());
-    let file =
-        ModelFile { model: ModelSection { name, version: "1".into() }, entry: vec![section], ..ModelFile::default() };
-    let mut toml = print(&file)? + &dynamic(func, &argument_names, &dims);
-    if weights.is_some() {
+    let model = ModelSection { name, version: "1".into() };
+    let mut toml = print(&BTreeMap::from([("model", model)]))? + &tables;
+    if !paths.is_empty() {
+        let files = paths.iter().map(|p| relative(p, &args.output)).collect::<Result<_, _>>()?;
+        let weights = WeightsSection { files, embed: Embed::Auto, map };
         toml += &format!("\n{}", print(&BTreeMap::from([("weights", weights)]))?);
     }
     artifact::write_file(&target, toml.as_bytes())?;
@@ -89,6 +97,58 @@ pub fn run(args: &Init, printer: Printer) -> Result<(), Failure> {
     let _ = writeln!(text, "\nwrote {}", target.display());
     printer.result(&text, &json!({"model": target, "arguments": listed, "unmatched": unused}));
     Ok(())
+}
+
+/// `main`, or else every public function that has a body.
+fn entries(program: &Program) -> Result<Vec<&Func>, Diagnostic> {
+    if let Some(f) = program.main() {
+        return Ok(vec![f]);
+    }
+    let public: Vec<&Func> = program.funcs.iter().filter(|f| f.public && !f.external).collect();
+    if public.is_empty() {
+        let d = Diagnostic::error(codes::MODEL_ENTRY, Span::NONE, "the program has no public function");
+        return Err(d.hint("an entry calls a function without `private`"));
+    }
+    Ok(public)
+}
+
+/// The files given, and those of the folders given.
+fn weight_files(given: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    let mut list = vec![];
+    for path in given {
+        if !path.is_dir() {
+            list.push(path.clone());
+            continue;
+        }
+        let failed = |e: std::io::Error| Failure::file(path, "read", &e);
+        let all = std::fs::read_dir(path).map_err(failed)?.map(|e| e.map(|e| e.path()));
+        let mut found: Vec<PathBuf> = all.collect::<Result<_, _>>().map_err(failed)?;
+        found.retain(|p| p.extension().is_some_and(|e| e == "safetensors"));
+        if found.is_empty() {
+            let m = format!("no .safetensors file in {}", path.display());
+            let d = Diagnostic::error(codes::WEIGHTS, Span::NONE, m);
+            let hint = "weights are read from .safetensors files; convert others with the safetensors Python package";
+            return Err(d.hint(hint).into());
+        }
+        found.sort();
+        list.append(&mut found);
+    }
+    Ok(list)
+}
+
+/// The tensor that has an argument's name, and its file.
+fn weight<'f>(files: &'f [WeightFile], name: &str) -> Option<(String, &'f WeightFile)> {
+    let keys = [name.to_string(), names::plain(name)];
+    keys.into_iter().find_map(|k| files.iter().find(|f| f.find(&k).is_some()).map(|f| (k, f)))
+}
+
+/// What is to be said of a tensor that is of another type than its argument.
+fn misfit(file: &WeightFile, key: &str, ty: &Type) -> String {
+    let Some((dtype, shape, _)) = file.find(key) else { return String::new() };
+    let fits = matches!(ty, Type::Tensor(t) if dtype == Some(t.dtype)
+        && t.rank() == shape.len()
+        && t.dims.iter().zip(shape).all(|(want, n)| want.is_none_or(|w| w == *n)));
+    if fits { String::new() } else { format!(", which is {}: does not fit", bind::form(dtype, shape)) }
 }
 
 /// A module's name with everything that is not plain in a file name as `_`.
