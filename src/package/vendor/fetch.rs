@@ -81,11 +81,7 @@ fn download(name: &str, version: Option<&str>, architecture: &str, cache: &Cache
     pip.arg("--dest").arg(scratch.path()).arg("--").arg(&requirement);
     let out = pip.output().map_err(|e| failed(format!("python3 does not start: {e}")))?;
     if !out.status.success() {
-        let text = String::from_utf8_lossy(&out.stderr);
-        let lines: Vec<&str> = text.lines().filter(|l| l.starts_with("ERROR: ")).collect();
-        let lines = if lines.is_empty() { text.trim().lines().collect() } else { lines };
-        let said = lines.join("; ");
-        return Err(failed(format!("pip says: {said}")));
+        return Err(failed(format!("pip says: {}", gist(&String::from_utf8_lossy(&out.stderr)))));
     }
     let mut files: Vec<PathBuf> =
         fs::read_dir(scratch.path()).at("read", scratch.path())?.flatten().map(|e| e.path()).collect();
@@ -98,4 +94,27 @@ fn download(name: &str, version: Option<&str>, architecture: &str, cache: &Cache
     let target = target.join(name);
     fs::rename(&file, &target).at("write", &target)?;
     Ok(target)
+}
+
+/// The lines that pip marks as errors; of an exception it marks none that says what happened, which is its last line.
+fn gist(stderr: &str) -> String {
+    let marked: Vec<&str> = stderr.lines().filter(|l| l.starts_with("ERROR: ") && *l != "ERROR: Exception:").collect();
+    match stderr.trim().lines().last() {
+        Some(last) if marked.is_empty() => last.into(),
+        _ => marked.join("; "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::gist;
+
+    #[test]
+    fn what_pip_says() {
+        assert_eq!(gist("WARNING: x\nERROR: no version\nERROR: no match\n"), "ERROR: no version; ERROR: no match");
+        let trace =
+            "ERROR: Exception:\nTraceback (most recent call last):\n  f()\nOSError: [Errno 28] No space left\n\n";
+        assert_eq!(gist(trace), "OSError: [Errno 28] No space left");
+        assert_eq!(gist(""), "");
+    }
 }
