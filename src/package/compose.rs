@@ -12,8 +12,8 @@ use crate::{
     tar::Tree,
 };
 use oci_spec::image::{
-    Config, Descriptor, HistoryBuilder, ImageConfiguration, ImageConfigurationBuilder, ImageIndex, ImageIndexBuilder,
-    ImageManifestBuilder, MediaType, RootFsBuilder,
+    Config, Descriptor, History, HistoryBuilder, ImageConfiguration, ImageConfigurationBuilder, ImageIndex,
+    ImageIndexBuilder, ImageManifestBuilder, MediaType, RootFsBuilder,
 };
 use std::{
     collections::{BTreeMap, HashMap},
@@ -116,7 +116,7 @@ pub(crate) fn image(
     }
     let base = parts.below.map(|(_, image)| image);
     let mut diff_ids = base.map(|b| b.config.rootfs().diff_ids().clone()).unwrap_or_default();
-    let mut history = base.and_then(|b| b.config.history().clone()).unwrap_or_default();
+    let mut history = base.map(history).unwrap_or_default();
     for (title, tree) in parts.layers {
         let large = title == "weights" && tree.bytes() >= STORE_FROM;
         let compression = if large { Compression::None } else { parts.compression };
@@ -173,6 +173,15 @@ pub(crate) fn image(
     Ok((descriptor, sbom, report))
 }
 
+/// What an image says of its layers' history: where it says nothing, an entry without words for each layer, since an image
+/// has one for every layer or none at all.
+fn history(image: &Image) -> Vec<History> {
+    match image.config.history() {
+        Some(entries) if !entries.is_empty() => entries.clone(),
+        _ => image.manifest.layers().iter().map(|_| History::default()).collect(),
+    }
+}
+
 /// An artifact manifest (image-spec, "Guidelines for Artifact Usage") whose subject is the image.
 fn attach_sbom(
     layout: &LayoutWriter,
@@ -198,7 +207,10 @@ fn attach_sbom(
     Ok(descriptor)
 }
 
-/// `1970-01-01T00:00:00Z`, by the civil calendar.
+/// The last one that RFC 3339 can write, at the end of the year 9999.
+pub(crate) const LAST_SECOND: u64 = 253_402_300_799;
+
+/// `1970-01-01T00:00:00Z`, by the civil calendar; up to [`LAST_SECOND`].
 pub(crate) fn rfc3339(seconds: u64) -> String {
     let (mut days, rest) = (seconds / 86_400, seconds % 86_400);
     let leap = |y: u64| y.is_multiple_of(4) && (!y.is_multiple_of(100) || y.is_multiple_of(400));
@@ -219,7 +231,7 @@ pub(crate) fn rfc3339(seconds: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::rfc3339;
+    use super::{LAST_SECOND, rfc3339};
 
     /// `date -u -d @N +%FT%TZ`
     #[test]
@@ -229,5 +241,6 @@ mod tests {
         assert_eq!(rfc3339(951_782_400), "2000-02-29T00:00:00Z");
         assert_eq!(rfc3339(1_735_689_599), "2024-12-31T23:59:59Z");
         assert_eq!(rfc3339(4_107_542_400), "2100-03-01T00:00:00Z");
+        assert_eq!(rfc3339(LAST_SECOND), "9999-12-31T23:59:59Z");
     }
 }

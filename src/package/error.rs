@@ -31,7 +31,7 @@ pub enum PackageError {
     Twice(String),
     #[error("{} changed while it was read: {expected} bytes before, {found} now", path.display())]
     Changed { path: PathBuf, expected: u64, found: u64 },
-    #[error("SOURCE_DATE_EPOCH is `{0}`, not a number of seconds")]
+    #[error("SOURCE_DATE_EPOCH is `{0}`, not a number of seconds from 1970 to the year 9999")]
     Epoch(String),
     #[error("{} exists and is not an OCI layout", .0.display())]
     NotOurs(PathBuf),
@@ -86,7 +86,7 @@ pub const CODES: &[(&str, &str)] = &[
     ),
     ("E1208", "Two different files have the same path in a package, or two images the same platform."),
     ("E1209", "A file changed while it was packaged."),
-    ("E1210", "SOURCE_DATE_EPOCH is not a number of seconds since 1970."),
+    ("E1210", "SOURCE_DATE_EPOCH is not a number of seconds since 1970, or one after the year 9999."),
     ("E1211", "The folder that a layout is to be written to has something else in it, which is left alone."),
     ("E1212", "An OCI layout breaks a rule of the image spec, or a blob has another digest than its name."),
     ("E1213", "An image has no variant for the platform that the runtime was built for."),
@@ -108,6 +108,9 @@ pub const CODES: &[(&str, &str)] = &[
     ("E1226", "A vendor library has no code for any GPU that the artifact is for, or cannot be cut."),
     ("E1227", "There is no folder for downloaded and trimmed libraries."),
 ];
+
+/// How what is done starts where an image is fetched from a registry, not sent there.
+const PULLING: [&str; 3] = ["fetch", "find an image", "read an image"];
 
 impl PackageError {
     /// Stable, for scripts and documentation.
@@ -176,6 +179,9 @@ impl PackageError {
             E::NoPlatform { .. } => "choose a base that has this platform",
             E::NoImage => "give at least one platform",
             E::Reference { .. } => "write it as REGISTRY/NAME:TAG, for example ghcr.io/owner/model:1",
+            E::Registry { doing, .. } if PULLING.iter().any(|d| doing.starts_with(d)) => {
+                "check name and tag, and run it again; `skopeo copy docker://IMAGE oci:DIR` makes a layout of any image"
+            }
             E::Registry { .. } => "run it again: blobs that arrived are not sent again",
             E::Credentials { .. } => "log in again with `docker login` or `podman login`",
             E::Archive { .. } => "fetch the archive again, or package the artifact again",

@@ -143,8 +143,10 @@ fn config(plan: &ImagePlan, model: &Model, base: Option<&Image>) -> Config {
     let old = base.and_then(|b| b.config.config().as_ref());
     let mut env = old.and_then(|c| c.env().clone()).unwrap_or_else(|| vec!["PATH=/bin:/usr/bin".into()]);
     if let Some(capabilities) = driver_capabilities(model) {
-        env.push("NVIDIA_VISIBLE_DEVICES=all".into());
-        env.push(format!("NVIDIA_DRIVER_CAPABILITIES={capabilities}"));
+        for (name, value) in [("NVIDIA_VISIBLE_DEVICES", "all"), ("NVIDIA_DRIVER_CAPABILITIES", capabilities)] {
+            env.retain(|e| e.split_once('=').is_none_or(|(n, _)| n != name));
+            env.push(format!("{name}={value}"));
+        }
     }
     let mut labels: BTreeMap<_, _> = old.and_then(|c| c.labels().clone()).unwrap_or_default().into_iter().collect();
     labels.extend(facts(model));

@@ -169,6 +169,10 @@ pub(crate) struct LayoutReader {
 impl LayoutReader {
     pub(crate) fn open(dir: &Path) -> Result<Self, PackageError> {
         let reader = |index| LayoutReader { dir: dir.into(), index };
+        let bad = |reason: String| PackageError::Layout { path: dir.into(), reason };
+        if dir.exists() && !dir.join("oci-layout").is_file() {
+            return Err(bad("it has no file `oci-layout`".into()));
+        }
         let small = |name: &str| -> Result<serde_json::Value, PackageError> {
             let path = dir.join(name);
             let mut bytes = Vec::new();
@@ -179,10 +183,9 @@ impl LayoutReader {
             serde_json::from_slice(&bytes).map_err(|e| PackageError::Layout { path, reason: e.to_string() })
         };
         let version = small("oci-layout")?;
-        let bad = |reason: String| PackageError::Layout { path: dir.into(), reason };
         match version["imageLayoutVersion"].as_str() {
             Some("1.0.0") => {}
-            other => return Err(bad(format!("layout version {other:?}, not 1.0.0"))),
+            other => return Err(bad(format!("layout version {}, not 1.0.0", other.unwrap_or("unknown")))),
         }
         let index: ImageIndex = serde_json::from_value(small("index.json")?).map_err(|e| bad(e.to_string()))?;
         Ok(reader(index))
@@ -201,7 +204,10 @@ impl LayoutReader {
     pub(crate) fn blob_file(&self, d: &Descriptor) -> Result<File, PackageError> {
         let name = sha256_of(d, &self.dir)?;
         let path = blobs(&self.dir).join(name);
-        let meta = fs::symlink_metadata(&path).at("read", &path)?;
+        let meta = match fs::symlink_metadata(&path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(self.bad(format!("blob {name} is not in it"))),
+            meta => meta.at("read", &path)?,
+        };
         if !meta.is_file() || meta.len() != d.size() {
             return Err(self.bad(format!("blob {name} is not a file of {} bytes", d.size())));
         }

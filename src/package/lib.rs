@@ -45,7 +45,10 @@ pub fn source_date_epoch() -> Result<u64, PackageError> {
     match std::env::var("SOURCE_DATE_EPOCH") {
         Err(std::env::VarError::NotPresent) => Ok(0),
         Ok(s) if s.is_empty() => Ok(0),
-        Ok(s) => s.parse().map_err(|_| PackageError::Epoch(s)),
+        Ok(s) => match s.parse() {
+            Ok(seconds) if seconds <= compose::LAST_SECOND => Ok(seconds),
+            _ => Err(PackageError::Epoch(s)),
+        },
         Err(std::env::VarError::NotUnicode(s)) => Err(PackageError::Epoch(s.to_string_lossy().into_owned())),
     }
 }

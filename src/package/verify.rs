@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 use std::{
     collections::BTreeMap,
     fs::File,
-    io::{self, Read},
+    io::{self, Read, Seek},
     path::Path,
 };
 
@@ -70,7 +70,7 @@ fn check_image(layout: &LayoutReader, image: &Image) -> Result<(), PackageError>
     if layers.len() != ids.len() {
         return Err(bad(format!("{} layers and {} diff ids", layers.len(), ids.len())));
     }
-    if let Some(history) = image.config.history() {
+    if let Some(history) = image.config.history().as_ref().filter(|h| !h.is_empty()) {
         let filled = history.iter().filter(|h| !h.empty_layer().unwrap_or(false)).count();
         if filled != layers.len() {
             return Err(bad(format!("{} layers and {filled} history entries with layers", layers.len())));
@@ -102,6 +102,9 @@ fn decode_zstd(blob: &mut BlobReader) -> Result<String, String> {
     walk(decoder, &mut |_, _| Ok(()))
 }
 
+/// How a frame of zstd starts (RFC 8878).
+const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
 /// An SBOM longer than this is refused.
 const MAX_SBOM: u64 = 16 << 20;
 
@@ -109,7 +112,13 @@ const MAX_SBOM: u64 = 16 << 20;
 /// itself are not in that.
 pub fn check_archive(path: &Path) -> Result<Vec<(String, String)>, PackageError> {
     let bad = |reason: String| PackageError::Archive { path: path.into(), reason };
-    let file = File::open(path).at("read", path)?;
+    let mut file = File::open(path).at("read", path)?;
+    let mut start = Vec::new();
+    (&mut file).take(ZSTD.len() as u64).read_to_end(&mut start).at("read", path)?;
+    if start != ZSTD {
+        return Err(bad("neither an artifact, NAME.zml, nor an archive, NAME.tar.zst".into()));
+    }
+    file.rewind().at("read", path)?;
     let mut decoder = zstd::Decoder::new(file).at("read", path)?;
     decoder.window_log_max(27).at("read", path)?;
     let mut files = BTreeMap::new();
@@ -135,6 +144,9 @@ pub fn check_archive(path: &Path) -> Result<Vec<(String, String)>, PackageError>
         }
     })
     .map_err(bad)?;
+    if !files.contains_key(SBOM) {
+        return Err(bad(format!("it has no {SBOM}")));
+    }
     let stated = sbom::digests(&document).map_err(|e| bad(format!("{SBOM}: {e}")))?;
     for (name, digest) in &stated {
         match files.get(name) {

@@ -40,7 +40,7 @@ fn fetch(
     // An index, then a manifest.
     for _ in 0..2 {
         let (kind, bytes) = manifest(client, &version)?;
-        let bad = |e: serde_json::Error| client.error("read a manifest of", &e);
+        let bad = |e: serde_json::Error| client.error("read an image of", &e);
         if kind == MediaType::ImageManifest {
             let digest = layout.raw(&bytes)?;
             let parsed: ImageManifest = serde_json::from_slice(&bytes).map_err(bad)?;
@@ -62,7 +62,7 @@ fn fetch(
         };
         version = found.digest().to_string();
     }
-    Err(client.error("read", &"an index in an index"))
+    Err(client.error("read an image of", &"an index in an index"))
 }
 
 fn manifest(client: &mut Client, version: &str) -> Result<(MediaType, Vec<u8>), PackageError> {
@@ -83,7 +83,7 @@ fn manifest(client: &mut Client, version: &str) -> Result<(MediaType, Vec<u8>), 
         "application/vnd.docker.distribution.manifest.list.v2+json" => Ok((MediaType::ImageIndex, bytes)),
         k => match MediaType::from(k) {
             kind @ (MediaType::ImageIndex | MediaType::ImageManifest) => Ok((kind, bytes)),
-            other => Err(client.error("read", &format!("`{other}` is not an OCI manifest"))),
+            other => Err(client.error("read an image of", &format!("`{other}` is not an OCI manifest"))),
         },
     }
 }

@@ -171,3 +171,21 @@ fn damage_anywhere_in_an_archive_is_found() {
     tar[at + 70] ^= 1;
     assert!(archive_of(dir.path(), &tar).unwrap_err().to_string().contains("the SBOM says"));
 }
+
+#[test]
+fn what_is_no_package_is_said_to_be_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let (text, layout) = (dir.path().join("model.toml"), dir.path().join("image"));
+    fs::write(&text, "[model]").unwrap();
+    let said = |e: PackageError| (e.code(), e.to_string());
+    let (code, message) = said(check_archive(&text).unwrap_err());
+    assert!(code == "E1219" && message.contains("neither an artifact, NAME.zml, nor an archive"), "{message}");
+    let (code, message) = said(check_layout(dir.path()).unwrap_err());
+    assert!(code == "E1212" && message.contains("no file `oci-layout`"), "{message}");
+    let tar = tar_of("a", tar::EntryType::Regular, "", b"x");
+    assert!(archive_of(dir.path(), &tar).unwrap_err().to_string().contains("it has no sbom.cdx.json"));
+    let report = oci(&plan(&artifact(dir.path(), &["cuda"])), &layout).unwrap();
+    fs::remove_file(layout.join("blobs").join(report.layers[0].digest.replace(':', "/"))).unwrap();
+    let (code, message) = said(check_layout(&layout).unwrap_err());
+    assert!(code == "E1212" && message.ends_with("is not in it"), "{message}");
+}

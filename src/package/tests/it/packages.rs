@@ -2,6 +2,7 @@
 
 use crate::common::{RUNTIME, artifact, artifact_with_weights, plan, safetensors};
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 use std::{
     collections::BTreeMap,
     fs,
@@ -202,6 +203,51 @@ fn layers_go_on_an_image_without_touching_it() {
     }
     let annotations = &json(blob(&out, &report.digest))["annotations"];
     assert_eq!(annotations["org.opencontainers.image.base.digest"], below.digest.as_str());
+}
+
+/// Changes the config of a layout's image, and with it manifest and index.
+fn edit_config(layout: &Path, edit: impl FnOnce(&mut Value)) {
+    let put = |value: &Value, descriptor: &mut Value| {
+        let bytes = value.to_string().into_bytes();
+        let digest = Sha256::digest(&bytes).iter().fold("sha256:".to_string(), |t, b| format!("{t}{b:02x}"));
+        fs::write(blob(layout, &digest), &bytes).unwrap();
+        (descriptor["digest"], descriptor["size"]) = (digest.into(), bytes.len().into());
+    };
+    let named = |descriptor: &Value| json(blob(layout, descriptor["digest"].as_str().unwrap()));
+    let mut index = json(layout.join("index.json"));
+    let mut manifest = named(&index["manifests"][0]);
+    let mut config = named(&manifest["config"]);
+    edit(&mut config);
+    put(&config, &mut manifest["config"]);
+    put(&manifest, &mut index["manifests"][0]);
+    fs::write(layout.join("index.json"), index.to_string()).unwrap();
+}
+
+#[test]
+fn a_base_without_history_and_with_settings_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let (base, out) = (dir.path().join("base"), dir.path().join("image"));
+    let path = artifact(dir.path(), &["cuda"]);
+    oci(&plan(&path), &base).unwrap();
+    edit_config(&base, |config| {
+        config.as_object_mut().unwrap().remove("history");
+        config["config"]["Env"] = serde_json::json!(["A=b", "NVIDIA_DRIVER_CAPABILITIES=compute", "PATH=/x"]);
+    });
+    let mut on_it = plan(&path);
+    on_it.base = Base::Layout(base);
+    let report = oci(&on_it, &out).unwrap();
+    check_layout(&out).unwrap();
+    let manifest = json(blob(&out, &report.digest));
+    let config = json(blob(&out, manifest["config"]["digest"].as_str().unwrap()));
+    assert_eq!(
+        config["config"]["Env"],
+        serde_json::json!([
+            "A=b",
+            "PATH=/x",
+            "NVIDIA_VISIBLE_DEVICES=all",
+            "NVIDIA_DRIVER_CAPABILITIES=compute,utility"
+        ])
+    );
 }
 
 #[test]
