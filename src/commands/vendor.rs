@@ -6,14 +6,17 @@ use crate::{
     artifact::write_file,
     codes,
     failure::Failure,
-    model::{Model, VendorSection},
+    model::{Gemm, Model},
     printer::Printer,
     vendor,
 };
 use serde_json::json;
 use std::collections::BTreeSet;
 use toml_edit::{Array, DocumentMut, Item, Table, value};
-use zmlc_package::vendor::{Cache, Lock, Locked, Unpacked, closure, resolve};
+use zmlc_package::{
+    PackageError,
+    vendor::{Cache, Lock, Locked, Root, Unpacked, closure, resolve},
+};
 
 pub fn run(args: &Vendor, printer: Printer) -> Result<(), Failure> {
     match args {
@@ -36,7 +39,12 @@ fn add(args: &VendorAdd, printer: Printer) -> Result<(), Failure> {
         section.insert("trim-proprietary", value(true));
     }
     let edited = document.to_string();
-    pin(&model, &args.source, printer)?;
+    let cache = Cache::from_environment().map_err(|e| failure(&e))?;
+    let mut lock = vendor::lock(&model)?;
+    let pinned = fetch(&model, &args.source, &cache, printer)?;
+    let changes = put(&mut lock, &pinned);
+    find_libraries(&model, args, &lock, &cache)?;
+    record(&model, &lock, &pinned, &changes, printer)?;
     write_file(&args.model, edited.as_bytes())?;
     // What was just written has to read back, its target included.
     Model::read(&args.model).map(drop)
@@ -74,20 +82,42 @@ fn extend(section: &mut Table, key: &str, new: &[String]) -> Result<(), Failure>
     Ok(())
 }
 
-/// Fetches sources as they are now and writes them to the lock file.
-fn pin(model: &Model, sources: &[String], printer: Printer) -> Result<(), Failure> {
-    let path = Lock::beside(&model.path);
-    let mut lock = Lock::read(&path).map_err(|e| failure(&e))?;
-    let cache = Cache::from_environment().map_err(|e| failure(&e))?;
+/// Refuses libraries that no source of the target has. Sources that are not pinned yet might have them.
+fn find_libraries(model: &Model, args: &VendorAdd, lock: &Lock, cache: &Cache) -> Result<(), Failure> {
+    let mut section = model.file.package.vendor.get(&args.target).cloned().unwrap_or_default();
+    section.from.extend(args.source.iter().filter(|s| !section.from.contains(s)).cloned().collect::<Vec<_>>());
+    for from in &section.from {
+        if lock.find(&vendor::source(from)?).is_none() {
+            return Ok(());
+        }
+    }
+    let root = |name: &String| Root { name: name.clone(), asked_by: "--library".into() };
+    let roots: Vec<Root> = args.library.iter().map(root).collect();
+    let sources = vendor::sources(model, &section, lock, vendor::architecture(), cache)?;
+    let mut missing = closure(&sources, &roots, vendor::architecture()).missing;
+    missing.retain(|m| roots.iter().any(|r| r.name == m.name));
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(failure(&PackageError::VendorMissing { target: args.target.clone(), missing }))
+}
+
+/// Sources as they are now.
+fn fetch(model: &Model, sources: &[String], cache: &Cache, printer: Printer) -> Result<Vec<Locked>, Failure> {
     let folder = model.locate("".as_ref());
-    let mut pinned: Vec<Locked> = vec![];
+    let mut pinned = vec![];
     for from in sources {
         printer.note(&format!("fetching {from}"));
         let from = vendor::source(from)?;
-        pinned.push(resolve(&from, &folder, vendor::architecture(), &cache).map_err(|e| failure(&e))?);
+        pinned.push(resolve(&from, &folder, vendor::architecture(), cache).map_err(|e| failure(&e))?);
     }
+    Ok(pinned)
+}
+
+/// Puts what was fetched into the lock, and says what changed.
+fn put(lock: &mut Lock, pinned: &[Locked]) -> String {
     let mut text = String::new();
-    for p in &pinned {
+    for p in pinned {
         let changed = lock.sources.iter().find(|s| s.from == p.from);
         let was = match changed {
             Some(old) if old.sha256 == p.sha256 => " (unchanged)".to_string(),
@@ -97,8 +127,13 @@ fn pin(model: &Model, sources: &[String], printer: Printer) -> Result<(), Failur
         text.push_str(&format!("{} {} {}{was}\n", p.name, p.version, p.sha256));
         lock.put(p.clone());
     }
+    text
+}
+
+fn record(model: &Model, lock: &Lock, pinned: &[Locked], changes: &str, printer: Printer) -> Result<(), Failure> {
+    let path = Lock::beside(&model.path);
     lock.write(&path).map_err(|e| failure(&e))?;
-    printer.result(&text, &json!({"lock": path, "pinned": pinned}));
+    printer.result(changes, &json!({"lock": path, "pinned": pinned}));
     Ok(())
 }
 
@@ -109,23 +144,31 @@ fn update(args: &VendorUpdate, printer: Printer) -> Result<(), Failure> {
     if let Some(unknown) = args.source.iter().find(|s| !all.contains(s)) {
         return Err(Failure::Usage(format!("[package.vendor] has no source `{unknown}`")));
     }
-    let path = Lock::beside(&model.path);
-    let mut lock = Lock::read(&path).map_err(|e| failure(&e))?;
-    lock.sources.retain(|s| all.contains(&s.from));
-    lock.write(&path).map_err(|e| failure(&e))?;
     let named: Vec<String> =
-        if args.source.is_empty() { all.into_iter().cloned().collect() } else { args.source.clone() };
-    pin(&model, &named, printer)
+        if args.source.is_empty() { all.iter().copied().cloned().collect() } else { args.source.clone() };
+    let cache = Cache::from_environment().map_err(|e| failure(&e))?;
+    let mut lock = vendor::lock(&model)?;
+    let pinned = fetch(&model, &named, &cache, printer)?;
+    lock.sources.retain(|s| all.contains(&s.from));
+    let changes = put(&mut lock, &pinned);
+    record(&model, &lock, &pinned, &changes, printer)
 }
 
 /// For each target: sources, what goes into a package and what does not, what the host has to bring, what is missing.
 fn list(args: &VendorList, printer: Printer) -> Result<(), Failure> {
     let model = Model::read(&args.model)?;
     let cache = Cache::from_environment().map_err(|e| failure(&e))?;
+    let lock = vendor::lock(&model)?;
     let (mut text, mut json) = (String::new(), vec![]);
-    for (target, section) in &model.file.package.vendor {
-        let sources = vendor::sources(&model, section, vendor::architecture(), &cache)?;
-        let (t, j) = describe(target, section, &sources);
+    let mut sections = model.file.package.vendor.clone();
+    let calling: Vec<&String> =
+        model.file.targets.iter().filter(|(_, t)| t.gemm == Gemm::Library).map(|(name, _)| name).collect();
+    for target in &calling {
+        sections.entry((*target).clone()).or_default();
+    }
+    for (target, section) in &sections {
+        let sources = vendor::sources(&model, section, &lock, vendor::architecture(), &cache)?;
+        let (t, j) = describe(target, &vendor::roots(target, section, calling.contains(&target)), &sources);
         text.push_str(&t);
         json.push(j);
     }
@@ -133,8 +176,8 @@ fn list(args: &VendorList, printer: Printer) -> Result<(), Failure> {
     Ok(())
 }
 
-fn describe(target: &str, section: &VendorSection, sources: &[Unpacked]) -> (String, serde_json::Value) {
-    let needed = closure(sources, &section.libraries, vendor::architecture());
+fn describe(target: &str, roots: &[Root], sources: &[Unpacked]) -> (String, serde_json::Value) {
+    let needed = closure(sources, roots, vendor::architecture());
     let mut text = format!("{target}\n");
     let mut listed = vec![];
     for s in sources {

@@ -25,15 +25,23 @@ pub struct Missing {
     pub needed_by: String,
 }
 
-/// `roots`: sonames, or names without version, `libnccl`.
-pub fn closure<'a>(sources: &'a [Unpacked], roots: &[String], architecture: &str) -> Closure<'a> {
+/// A library that goes in because somebody asks for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Root {
+    /// A soname, or a name without version, `libnccl`.
+    pub name: String,
+    /// `[package.vendor]`, for messages.
+    pub asked_by: String,
+}
+
+pub fn closure<'a>(sources: &'a [Unpacked], roots: &[Root], architecture: &str) -> Closure<'a> {
     let mut closure = Closure::default();
     let all = || {
         let libraries = sources.iter().flat_map(|s| s.libraries.iter().map(move |l| (s, l)));
         libraries.filter(|(_, l)| l.architecture == architecture)
     };
     let mut open: Vec<(String, String, bool)> =
-        roots.iter().map(|r| (r.clone(), "[package.vendor]".into(), true)).collect();
+        roots.iter().map(|r| (r.name.clone(), r.asked_by.clone(), true)).collect();
     let mut seen = BTreeSet::new();
     while let Some((name, needed_by, required)) = open.pop() {
         if !seen.insert(name.clone()) {

@@ -19,7 +19,7 @@ mod unpack;
 mod wheel;
 
 pub use cache::Cache;
-pub use closure::{Closure, Missing, closure};
+pub use closure::{Closure, Missing, Root, closure};
 pub use fetch::{locate, resolve};
 pub use licence::Licence;
 pub use lock::{Lock, Locked};

@@ -2,7 +2,7 @@
 //! GPUs alone where its licence, or the user against it, allows that. Made once: the cache keeps them by the digest of
 //! what they were made from and how.
 
-use super::{Cache, Closure, Library, Unpacked, cache, closure, runpath};
+use super::{Cache, Closure, Library, Root, Unpacked, cache, closure, runpath};
 use crate::{
     error::{At, PackageError},
     stage::Folder,
@@ -20,8 +20,7 @@ use zml_trim::Arch;
 pub struct Selection<'a> {
     /// `cuda`
     pub target: &'a str,
-    /// Sonames, or names without version.
-    pub libraries: &'a [String],
+    pub libraries: &'a [Root],
     /// Of the runtime: `amd64`.
     pub architecture: &'a str,
     /// `sm_90a`, `sm_80+`, `gfx942`: what the artifact's profiles run on.

@@ -12,7 +12,7 @@ use std::{
 use zip::{ZipWriter, write::SimpleFileOptions};
 use zmlc_package::{
     ArchivePlan, PackageError, Weights, archive, check_archive, check_layout, oci,
-    vendor::{Cache, Lock, Selection, Source, Unpacked, closure, locate, prepare, resolve, unpack},
+    vendor::{Cache, Lock, Root, Selection, Source, Unpacked, closure, locate, prepare, resolve, unpack},
 };
 
 const BSD: &str = "Redistribution and use in source and binary forms, with or without modification, are permitted.";
@@ -126,7 +126,11 @@ fn opened(path: &Path, cache: &Cache) -> Result<Unpacked, PackageError> {
     unpack(path, &digest, cache)
 }
 
-fn selection<'a>(libraries: &'a [String], archs: &'a [String], trim_proprietary: bool) -> Selection<'a> {
+fn root(name: &str) -> Root {
+    Root { name: name.into(), asked_by: "a test".into() }
+}
+
+fn selection<'a>(libraries: &'a [Root], archs: &'a [String], trim_proprietary: bool) -> Selection<'a> {
     Selection { target: "cuda", libraries, architecture: "amd64", archs, trim: true, trim_proprietary }
 }
 
@@ -155,7 +159,7 @@ fn from_wheel_to_archive_and_image() {
     let source = opened(&wheel, &cache).unwrap();
     assert_eq!((source.name.as_str(), source.version.as_str()), ("vendor_x", "1.0"));
     assert!(source.licence.may_be_changed && source.libraries.len() == 3);
-    let (roots, archs) = (["libouter".to_string()], ["sm_90a".to_string()]);
+    let (roots, archs) = ([root("libouter")], ["sm_90a".to_string()]);
     let sources = [source];
     let made = prepare(&sources, &selection(&roots, &archs, false), &cache).unwrap();
     let names: Vec<&str> = made.files.iter().map(|f| f.name.as_str()).collect();
@@ -231,7 +235,7 @@ fn what_a_licence_forbids_is_done_only_on_demand() {
     let libraries: &[(&str, &[&str])] = &[("libinner.so.3", &[]), ("libouter.so.2", &["libinner.so.3"])];
     let Some(wheel) = wheel(dir, "closed", EULA, libraries) else { return };
     let sources = [opened(&wheel, &cache).unwrap()];
-    let (roots, archs) = (["libouter.so.2".to_string()], ["sm_90a".to_string()]);
+    let (roots, archs) = ([root("libouter.so.2")], ["sm_90a".to_string()]);
     let whole = prepare(&sources, &selection(&roots, &archs, false), &cache).unwrap();
     for f in &whole.files {
         assert!(f.changes.is_none() && f.sha256 == f.original_sha256 && !f.against_licence);
@@ -259,7 +263,7 @@ fn libraries_that_no_elf_names_and_those_that_are_missing() {
     let libraries: Vec<(&str, &[&str])> = names.iter().map(|n| (*n, &[][..])).collect();
     let Some(wheel) = wheel(dir, "cudnn", EULA, &libraries) else { return };
     let sources = [opened(&wheel, &cache).unwrap()];
-    let roots = ["libcudnn".to_string(), "libnowhere.so.1".to_string(), "libcuda.so.1".to_string()];
+    let roots = ["libcudnn", "libnowhere.so.1", "libcuda.so.1"].map(root);
     let found = closure(&sources, &roots, "amd64");
     assert_eq!(found.libraries.keys().copied().collect::<Vec<_>>().len(), 5);
     let missing: Vec<&str> = found.missing.iter().map(|m| m.name.as_str()).collect();
