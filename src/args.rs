@@ -209,13 +209,13 @@ pub struct InspectIr {
 pub struct Package {
     pub artifact: PathBuf,
     /// Write a .tar.zst archive.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = archive_name)]
     pub archive: Option<PathBuf>,
     /// Write an OCI image layout, or push the image.
     #[arg(long, value_name = "DIR|docker://REGISTRY/NAME:TAG")]
     pub oci: Option<PathBuf>,
     /// Of the image's layers. Large weights are stored as they are.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_enum, default_value_t, requires = "oci")]
     pub compression: LayerCompression,
     /// `linux/amd64,linux/arm64`: an image for each, under one index. Default: those of the runtimes.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
@@ -227,13 +227,13 @@ pub struct Package {
     #[arg(long, value_name = "ARCH=DIR", value_parser = label)]
     pub sysroot: Vec<(String, String)>,
     /// A layer with Mesa's software Vulkan device, from the same place: the image runs without a GPU.
-    #[arg(long, conflicts_with = "base")]
+    #[arg(long, conflicts_with = "base", requires = "oci")]
     pub software_vulkan: bool,
     /// Put our layers on this image instead of a base of our own: an OCI layout, or an image in a registry.
-    #[arg(long, value_name = "DIR|docker://REGISTRY/NAME:TAG")]
+    #[arg(long, value_name = "DIR|docker://REGISTRY/NAME:TAG", requires = "oci")]
     pub base: Option<PathBuf>,
     /// A label of the image, KEY=VALUE.
-    #[arg(long, value_name = "KEY=VALUE", value_parser = label)]
+    #[arg(long, value_name = "KEY=VALUE", value_parser = label, requires = "oci")]
     pub label: Vec<(String, String)>,
     /// Whether weights that are not in the artifact go into the package.
     #[arg(long, value_enum, default_value_t)]
@@ -323,7 +323,16 @@ pub struct Targets {
 }
 
 fn label(s: &str) -> Result<(String, String), String> {
-    s.split_once('=').map(|(k, v)| (k.into(), v.into())).ok_or_else(|| "it has no `=`".into())
+    match s.split_once('=') {
+        Some(("", _)) => Err("nothing stands before its `=`".into()),
+        Some((k, v)) => Ok((k.into(), v.into())),
+        None => Err("it has no `=`".into()),
+    }
+}
+
+/// An archive is always one of zstd, and its name says so.
+fn archive_name(s: &str) -> Result<PathBuf, String> {
+    if s.ends_with(".tar.zst") { Ok(s.into()) } else { Err("an archive is called NAME.tar.zst".into()) }
 }
 
 fn version(s: &str) -> Result<(u32, u32), String> {

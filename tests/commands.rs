@@ -99,6 +99,37 @@ fn usage_names_what_is_missing() {
     }
 }
 
+/// Refused before anything is read or written.
+#[test]
+fn packages_that_cannot_be_meant() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let package = |more: &[&str]| {
+        let out = zmlc(folder.path(), &[&["package", "m.zml", "--runtime", "/bin/echo"], more].concat());
+        (out.status.code(), String::from_utf8_lossy(&out.stderr).into_owned())
+    };
+    for (arguments, why) in [
+        (&["--archive", "m.zml"][..], "NAME.tar.zst"),
+        (&["--archive", "m.tar.gz"], "NAME.tar.zst"),
+        (&["--archive", "m.tar.zst", "--compression", "gzip"], "--oci"),
+        (&["--archive", "m.tar.zst", "--label", "a=b"], "--oci"),
+        (&["--oci", "image", "--label", "=b"], "before its `=`"),
+        (&["--oci", "image", "--runtime", "/bin/echo"], "given twice"),
+    ] {
+        let (code, said) = package(arguments);
+        assert!(code == Some(2) && said.contains(why), "{arguments:?}: {said}");
+    }
+    let (code, said) = package(&["--oci", "docker://ghcr.io/Owner/m:1"]);
+    assert!(code == Some(1) && said.contains("E1215"), "{said}");
+    let out = std::process::Command::new(env!("CARGO_BIN_EXE_zmlc"))
+        .args(["package", "m.zml", "--oci", "image", "--runtime", "/bin/echo"])
+        .env("SOURCE_DATE_EPOCH", "18446744073709551615")
+        .current_dir(folder.path())
+        .output()
+        .expect("zmlc starts");
+    assert!(String::from_utf8_lossy(&out.stderr).contains("E1210"), "{out:?}");
+    assert_eq!(std::fs::read_dir(folder.path()).expect("readable").count(), 0);
+}
+
 /// `push` adds to the state, `get` only reads it.
 const STATEFUL: &str = "func.func public @push(%s: tensor<4xf32> loc(\"s\"), %x: tensor<4xf32> loc(\"x\")) -> (tensor<4xf32> {jax.result_info = \"s\"}) {
   %0 = stablehlo.add %s, %x : tensor<4xf32>

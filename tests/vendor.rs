@@ -67,6 +67,11 @@ fn add_list_update_and_package() {
     assert!(out.contains("zml-x 1.0, MIT: may be changed") && out.contains("+ libx.so.1"), "{out}");
     assert!(out.contains("left to the base system: libc.so.6"), "{out}");
 
+    let before = fs::read_to_string(dir.join("model.toml")).unwrap();
+    let (code, _, err) = zmlc(dir, &["vendor", "add", "model.toml", "pypi:zml-x", "--library", "liby"]);
+    assert!(code == 1 && err.contains("E1225") && err.contains("`liby`, needed by --library"), "{err}");
+    assert_eq!(fs::read_to_string(dir.join("model.toml")).unwrap(), before);
+
     // A newer wheel changes nothing until it is asked for.
     assert!(wheel(dir, "2.0"));
     fs::remove_dir_all(dir.join("cache")).unwrap();
@@ -98,6 +103,31 @@ fn add_list_update_and_package() {
     assert!(code == 1 && err.contains("E1223") && err.contains("zml-absent"), "{err}");
     assert_eq!(fs::read_to_string(dir.join("model.toml")).unwrap(), before);
     assert!(!dir.join("zmlc.lock").exists());
+}
+
+/// Such a package runs on no NVIDIA GPU.
+#[test]
+fn a_library_that_is_called_and_not_packed_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    model(dir);
+    let program = "module @m { func.func @main(%x: tensor<16x16xf32>) -> tensor<16x16xf32> {\n\
+        %y = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0] : \
+        (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32>\n  return %y : tensor<16x16xf32>\n} }\n";
+    fs::write(dir.join("m.mlir"), program).unwrap();
+    let text = fs::read_to_string(dir.join("model.toml")).unwrap();
+    fs::write(dir.join("model.toml"), text + "\n[targets.cuda]\ngemm = \"library\"\n").unwrap();
+    let (code, out, err) = zmlc(dir, &["vendor", "list", "model.toml"]);
+    assert!(code == 0 && out.contains("missing: libcublasLt, needed by `gemm = \"library\"`"), "{out}{err}");
+    assert_eq!(zmlc(dir, &["build", "model.toml", "--target", "vulkan,cuda:sm_90a", "-o", "."]).0, 0);
+    let package = ["package", "m.zml", "--runtime", "/bin/echo"];
+    for more in [&["--archive", "m.tar.zst"][..], &["--archive", "m.tar.zst", "--model", "model.toml"]] {
+        let (code, _, err) = zmlc(dir, &[&package[..], more].concat());
+        assert!(code == 0 && err.contains("warning: the artifact calls libcublasLt on cuda"), "{err}");
+    }
+    let (code, _, err) = zmlc(dir, &[&package[..], &["--oci", "image", "--base", "ghcr.io/owner/base:1"]].concat());
+    assert!(code == 1 && err.contains("docker://REGISTRY/NAME:TAG"), "{err}");
+    assert!(!dir.join("image").exists());
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::push::push;
 use crate::{
     args::{LayerCompression, Package, WeightsChoice},
+    codes,
     failure::Failure,
     model::Model,
     printer::Printer,
@@ -21,21 +22,24 @@ use zmlc_package::{
 
 pub fn run(args: &Package, printer: Printer) -> Result<(), Failure> {
     let runtimes = runtimes(args)?;
+    let registry = args.oci.as_deref().and_then(in_registry).map(str::parse::<Reference>).transpose();
+    let registry = registry.map_err(|e| failure(&e))?;
     let weights = match args.weights {
         WeightsChoice::Include => Weights::Include { folders: args.weights_dir.clone() },
         WeightsChoice::External => Weights::External,
     };
     let model = args.model.as_deref().map(Model::read).transpose()?;
     let mtime = zmlc_package::source_date_epoch().map_err(|e| failure(&e))?;
+    let vendored = vendored(args, model.as_ref(), &runtimes, printer)?;
     if let Some(out) = &args.archive {
-        let [(runtime, architecture)] = &runtimes[..] else {
+        let [(runtime, _)] = &runtimes[..] else {
             return Err(Failure::Usage("an archive is for one platform: give one with --platform".into()));
         };
         let plan = ArchivePlan {
             runtime: runtime.clone(),
             artifact: args.artifact.clone(),
             weights: weights.clone(),
-            vendor: vendored(args, model.as_ref(), architecture, printer)?,
+            vendor: vendored[0].clone(),
             licenses: args.license.clone(),
             mtime,
         };
@@ -51,12 +55,12 @@ pub fn run(args: &Package, printer: Printer) -> Result<(), Failure> {
         let mut labels: BTreeMap<String, String> = section.map(|s| s.labels.clone()).unwrap_or_default();
         labels.extend(args.label.iter().cloned());
         let mut plans = vec![];
-        for (runtime, architecture) in &runtimes {
+        for ((runtime, architecture), vendor) in runtimes.iter().zip(vendored) {
             plans.push(ImagePlan {
                 runtime: runtime.clone(),
                 artifact: args.artifact.clone(),
                 weights: weights.clone(),
-                vendor: vendored(args, model.as_ref(), architecture, printer)?,
+                vendor,
                 base: base(args, model.as_ref(), architecture, scratch.path())?,
                 software_vulkan: args.software_vulkan,
                 compression: match args.compression {
@@ -71,12 +75,12 @@ pub fn run(args: &Package, printer: Printer) -> Result<(), Failure> {
                 mtime,
             });
         }
-        match in_registry(to) {
-            None => layout(&plans, to, printer)?,
-            Some(reference) => {
+        match registry {
+            None => layout(&plans, to, to, printer)?,
+            Some(registry) => {
                 let dir = scratch.path().join("image");
-                layout(&plans, &dir, printer)?;
-                push(&dir, reference, printer)?;
+                layout(&plans, &dir, to, printer)?;
+                push(&dir, &registry, printer)?;
             }
         }
     }
@@ -104,6 +108,9 @@ fn runtimes(args: &Package) -> Result<Vec<(PathBuf, String)>, Failure> {
     for file in files {
         let architecture = zmlc_package::architecture(&file).map_err(|e| failure(&e))?;
         if wanted.is_empty() || wanted.contains(&architecture) {
+            if found.iter().any(|(_, a)| a == architecture) {
+                return Err(Failure::Usage(format!("linux/{architecture} is given twice; an image has one runtime")));
+            }
             found.push((file, architecture.into()));
         }
     }
@@ -113,16 +120,22 @@ fn runtimes(args: &Package) -> Result<Vec<(PathBuf, String)>, Failure> {
     }
 }
 
+/// The vendor libraries for each runtime, in the same order.
 fn vendored(
     args: &Package,
     model: Option<&Model>,
-    architecture: &str,
+    runtimes: &[(PathBuf, String)],
     printer: Printer,
-) -> Result<Vec<Vendored>, Failure> {
-    let Some(model) = model else { return Ok(vec![]) };
+) -> Result<Vec<Vec<Vendored>>, Failure> {
     let open = |source| failure(&PackageError::Artifact { path: args.artifact.clone(), source });
-    let artifact = Artifact::open(&args.artifact).map_err(open)?;
-    vendor::of_package(model, &artifact.manifest, architecture, printer)
+    let manifest = Artifact::open(&args.artifact).map_err(open)?.manifest;
+    let mut all = vec![];
+    for (_, architecture) in runtimes {
+        let of_model = model.map(|m| vendor::of_package(m, &manifest, architecture, printer)).transpose()?;
+        all.push(of_model.unwrap_or_default());
+    }
+    vendor::lacking(&manifest, &all[0]).iter().for_each(|w| printer.note(w));
+    Ok(all)
 }
 
 /// What the image for `architecture` lies on. An image from a registry is fetched into `scratch`.
@@ -133,7 +146,16 @@ fn base(args: &Package, model: Option<&Model>, architecture: &str, scratch: &Pat
         Some(if in_registry(base).is_some() { base.clone() } else { model.locate(base) })
     };
     if let Some(from) = args.base.clone().or_else(of_model) {
-        let Some(from) = in_registry(&from) else { return Ok(Base::Layout(from)) };
+        let Some(from) = in_registry(&from) else {
+            if !from.exists() {
+                let message = format!(
+                    "the base {} is not there; an image in a registry is docker://REGISTRY/NAME:TAG",
+                    from.display()
+                );
+                return Err(Failure::input(codes::FILE, message));
+            }
+            return Ok(Base::Layout(from));
+        };
         let dir = scratch.join(format!("base-{architecture}"));
         let from: Reference = from.parse().map_err(|e| failure(&e))?;
         zmlc_package::pull(&from, architecture, &Credentials::from_environment(), &dir).map_err(|e| failure(&e))?;
@@ -154,8 +176,8 @@ fn in_registry(to: &Path) -> Option<&str> {
     to.to_str().filter(|t| t.starts_with("docker://"))
 }
 
-/// Writes the layout and says what is in it.
-fn layout(plans: &[ImagePlan], dir: &Path, printer: Printer) -> Result<(), Failure> {
+/// Writes the layout and says what is in it. `called`: what it is for the user, who asked for that and not for `dir`.
+fn layout(plans: &[ImagePlan], dir: &Path, called: &Path, printer: Printer) -> Result<(), Failure> {
     let reports = match plans {
         [plan] => zmlc_package::oci(plan, dir).map(|r| vec![r]),
         plans => zmlc_package::oci_index(plans, dir),
@@ -164,7 +186,7 @@ fn layout(plans: &[ImagePlan], dir: &Path, printer: Printer) -> Result<(), Failu
         for w in &report.warnings {
             printer.note(&format!("warning: {w}"));
         }
-        let mut text = format!("{}: {} {}\n", dir.display(), report.platform, report.digest);
+        let mut text = format!("{}: {} {}\n", called.display(), report.platform, report.digest);
         for l in &report.layers {
             text.push_str(&format!(
                 "  {:<16} {:>12} bytes, {:>12} unpacked  {}\n",
@@ -179,7 +201,7 @@ fn layout(plans: &[ImagePlan], dir: &Path, printer: Printer) -> Result<(), Failu
         printer.result(
             &text,
             &json!({
-                "layout": dir, "digest": report.digest, "platform": report.platform, "layers": layers,
+                "layout": called, "digest": report.digest, "platform": report.platform, "layers": layers,
                 "warnings": report.warnings,
             }),
         );

@@ -4,17 +4,16 @@ use super::package::failure;
 use crate::{args::Push, failure::Failure, printer::Printer};
 use serde_json::json;
 use std::path::Path;
-use zmlc_package::Credentials;
+use zmlc_package::{Credentials, Reference};
 
 pub fn run(args: &Push, printer: Printer) -> Result<(), Failure> {
-    push(&args.layout, &args.reference, printer)
+    let to = args.reference.parse().map_err(|e| failure(&e))?;
+    push(&args.layout, &to, printer)
 }
 
-pub fn push(layout: &Path, reference: &str, printer: Printer) -> Result<(), Failure> {
-    let to: zmlc_package::Reference = reference.parse().map_err(|e| failure(&e))?;
+pub fn push(layout: &Path, to: &Reference, printer: Printer) -> Result<(), Failure> {
     let progress = &mut |digest: &str, bytes| printer.note(&format!("sending {digest}, {bytes} bytes"));
-    let report =
-        zmlc_package::push(layout, &to, &Credentials::from_environment(), progress).map_err(|e| failure(&e))?;
+    let report = zmlc_package::push(layout, to, &Credentials::from_environment(), progress).map_err(|e| failure(&e))?;
     let bytes: u64 = report.sent.iter().map(|(_, n)| n).sum();
     let (sent, present) = (report.sent.len(), report.present.len());
     printer.result(
