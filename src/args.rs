@@ -337,5 +337,6 @@ fn archive_name(s: &str) -> Result<PathBuf, String> {
 
 fn version(s: &str) -> Result<(u32, u32), String> {
     let parts = s.split_once('.').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
-    parts.ok_or_else(|| "a version is MAJOR.MINOR, 1.10".into())
+    let ((a, b), (c, d)) = zmlc_import::WRITTEN_VERSIONS;
+    parts.ok_or_else(|| format!("a version is MAJOR.MINOR, from {a}.{b} to {c}.{d}"))
 }

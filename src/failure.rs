@@ -1,7 +1,10 @@
 //! Why a command ends: whose fault, and with which exit code.
 
 use crate::codes;
-use std::path::{Path, PathBuf};
+use std::{
+    io::ErrorKind,
+    path::{Path, PathBuf},
+};
 use zmlc_import::{
     diag::{Diagnostic, Diagnostics},
     tree::Span,
@@ -20,7 +23,15 @@ pub enum Failure {
 impl Failure {
     /// `what`: "read", "write".
     pub fn file(path: &Path, what: &str, e: &std::io::Error) -> Self {
-        Diagnostic::error(codes::FILE, Span::NONE, format!("cannot {what} {}: {e}", path.display())).into()
+        let d = Diagnostic::error(codes::FILE, Span::NONE, format!("cannot {what} {}: {e}", path.display()));
+        match e.kind() {
+            ErrorKind::IsADirectory if path.join("saved_model.pb").exists() => d.hint(
+                "this is a TensorFlow SavedModel: export StableHLO from it with `tf_to_stablehlo`, or rebuild the model in JAX or PyTorch",
+            ),
+            ErrorKind::IsADirectory => d.hint("name a file in this folder"),
+            _ => d,
+        }
+        .into()
     }
     pub fn input(code: &'static str, message: impl Into<String>) -> Self {
         Diagnostic::error(code, Span::NONE, message).into()

@@ -17,8 +17,9 @@ use zmlc_import::{
     tree::{Func, Program, Span},
 };
 use zmlc_passes::{
+    context,
     ir::{B, body},
-    legalize,
+    legalize::{self, ArgumentPlan, EntryPlan, LegalizeError, ResultPlan, Role},
 };
 
 /// A program that was read, verified and made static, with the function that an entry calls: one for each choice of sizes.
@@ -83,7 +84,15 @@ fn entry(model: &Model, section: &EntrySection, source: Source, found: &mut Diag
         None => program.main(),
     };
     let Some(function) = function.map(|f| f.name.clone()) else {
-        let public: Vec<&str> = program.funcs.iter().filter(|f| f.public).map(|f| f.name.as_str()).collect();
+        let names = |public: bool| -> Vec<&str> {
+            program.funcs.iter().filter(|f| f.public == public).map(|f| f.name.as_str()).collect()
+        };
+        let public = names(true);
+        let there = match &names(false)[..] {
+            _ if !public.is_empty() => format!("its public functions are {}", listed(&public)),
+            [one] => format!("its only function, `{one}`, is private: write `func.func @{one}` or `func.func @main`"),
+            all => format!("its functions are all private: write one of {} without `private`", listed(all)),
+        };
         let d = match &section.function {
             Some(f) => {
                 let d = Diagnostic::error(
@@ -93,18 +102,22 @@ fn entry(model: &Model, section: &EntrySection, source: Source, found: &mut Diag
                 );
                 match did_you_mean(f, public.iter().copied()) {
                     Some(n) => d.hint(format!("did you mean `{n}`?")),
-                    None => d.hint(format!("its public functions are {}", public.join(", "))),
+                    None => d.hint(there),
                 }
             }
-            None => Diagnostic::error(
-                codes::MODEL_ENTRY,
-                Span::NONE,
-                format!(
-                    "entry `{}`: {} has no function `main` and not exactly one public one",
-                    section.name, source.name
-                ),
-            )
-            .hint(format!("add `function = ...` to the entry; the public functions are {}", public.join(", "))),
+            None => {
+                let which = if public.is_empty() {
+                    "no public function"
+                } else {
+                    "no function `main` and not exactly one public one"
+                };
+                let d = Diagnostic::error(
+                    codes::MODEL_ENTRY,
+                    Span::NONE,
+                    format!("entry `{}`: {} has {which}", section.name, source.name),
+                );
+                d.hint(if public.is_empty() { there } else { format!("add `function = ...` to the entry; {there}") })
+            }
         };
         found.push(d);
         return vec![];
@@ -141,9 +154,50 @@ fn entry(model: &Model, section: &EntrySection, source: Source, found: &mut Diag
     }
     loaded
 }
+/// At most ten names, and how many more there are.
+fn listed(names: &[&str]) -> String {
+    let list: Vec<String> = names.iter().take(10).map(|n| format!("`{n}`")).collect();
+    let more = if names.len() > 10 { format!(" and {} more", names.len() - 10) } else { String::new() };
+    format!("{}{more}", list.join(", "))
+}
 fn title(entry: &str, dims: &[Dim]) -> String {
     let sizes = if dims.is_empty() { String::new() } else { format!(" for {}", sizes(dims)) };
     format!("entry `{entry}`{sizes}")
+}
+
+/// What of a verified program no target compiles, for reasons of its own: found as `build` finds it, for each function that
+/// an entry can name. Of a function with dynamic dimensions, whose sizes model.toml chooses, what shows without them.
+pub fn uncompiled(program: &Program, source: &Source) -> Diagnostics {
+    let functions: Vec<&Func> = match program.main() {
+        Some(f) => vec![f],
+        None => program.funcs.iter().filter(|f| f.public).collect(),
+    };
+    let context = context::context();
+    let mut found = vec![];
+    for f in functions {
+        if !zmlc_import::dynamic_dims(program, &f.name).is_empty() {
+            found.extend(zmlc_import::resolve_calls(&mut program.clone()));
+            continue;
+        }
+        match zmlc_import::prepare(program.clone(), &f.name, None) {
+            Err(list) => found.extend(list),
+            Ok(p) => {
+                let module = legalize::module(&context, "check", "1");
+                let b = B::new(&context, body(&module));
+                let arguments = (0..f.body.args.len())
+                    .map(|i| ArgumentPlan { name: i.to_string(), role: Role::Input { donated: false } })
+                    .collect();
+                let results =
+                    (0..f.result_types.len()).map(|i| ResultPlan { name: i.to_string(), state: None }).collect();
+                let plan = EntryPlan { name: f.name.clone(), dims: vec![], arguments, results };
+                found.extend(legalize::entry(&b, &p, &f.name, &plan).err().into_iter().flatten().map(diagnostic));
+            }
+        }
+    }
+    Diagnostics::from(found).locate(source)
+}
+fn diagnostic(e: LegalizeError) -> Diagnostic {
+    Diagnostic::error(e.code, e.span, e.message).hint(e.hint)
 }
 
 /// The module after `legalize`, with what later stages must know of the model.
@@ -158,8 +212,7 @@ pub fn legalize<'c>(
     let mut found = Diagnostics::default();
     for (l, plan) in loaded.iter().zip(&bound.plans) {
         if let Err(errors) = legalize::entry(&b, &l.program, &l.function, plan) {
-            let list: Vec<Diagnostic> =
-                errors.into_iter().map(|e| Diagnostic::error(e.code, e.span, e.message).hint(e.hint)).collect();
+            let list: Vec<Diagnostic> = errors.into_iter().map(diagnostic).collect();
             found.list.extend(Diagnostics::from(list).locate(&l.source).list);
         }
     }

@@ -68,6 +68,24 @@ fn programs_that_are_wrong() {
     snapshot("check_folder", &says(folder.path(), &["check", "."]));
 }
 
+/// What `build` refuses for reasons of the program alone, `check` refuses too, at its place.
+#[test]
+fn programs_that_are_not_compiled() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pass = |ty: &str| format!("func.func @main(%x: {ty}) -> {ty} {{\n  return %x : {ty}\n}}\n");
+    let pair = "tuple<tensor<4xf32>, tensor<4xf32>>";
+    for (name, text) in [
+        ("tuple", format!("func.func @main(%x: tensor<4xf32>) -> {pair} {{\n  %0 = stablehlo.tuple %x, %x : {pair}\n  return %0 : {pair}\n}}\n")),
+        ("memref", pass("memref<4xf32>")),
+        ("scalar", pass("si8")),
+        ("token", pass("!stablehlo.token")),
+        ("custom_call", "func.func @main(%t: tensor<4xf32>) -> tensor<4xf32> {\n  %0 = \"stablehlo.replica_id\"() : () -> tensor<ui32>\n  %1 = stablehlo.custom_call @mine(%t) : (tensor<4xf32>) -> tensor<4xf32>\n  return %1 : tensor<4xf32>\n}\n".into()),
+    ] {
+        std::fs::write(folder.path().join("p.mlir"), text).expect("writable");
+        snapshot(&format!("check_uncompiled_{name}"), &says(folder.path(), &["check", "p.mlir"]));
+    }
+}
+
 /// Cut anywhere, text and bytecode are refused with one message.
 #[test]
 fn programs_that_are_cut() {
@@ -108,12 +126,14 @@ fn warnings_of_check() {
 fn models_that_are_wrong() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("p.mlir"), GOOD).expect("writable");
+    std::fs::write(folder.path().join("private.mlir"), GOOD.replace("@main", "private @f")).expect("writable");
     let entry = "[[entry]]\nname = \"main\"\nprogram = \"p.mlir\"\n";
     for (name, text) in [
         ("syntax", "[model\nname = \"m\"\n".to_string()),
         ("unknown_key", format!("[model]\nname = \"m\"\n\n{entry}donate = [\"x\"]\n")),
         ("no_entry", "[model]\nname = \"m\"\n".to_string()),
         ("function", format!("[model]\nname = \"m\"\n\n{entry}function = \"mian\"\n")),
+        ("private", "[model]\nname = \"m\"\n\n[[entry]]\nname = \"main\"\nprogram = \"private.mlir\"\n".to_string()),
         ("donated", format!("[model]\nname = \"m\"\n\n{entry}donated = [\"y\"]\n")),
         ("name", format!("[model]\nname = \"../m\"\n\n{entry}")),
         ("weights", format!("[model]\nname = \"m\"\n\n{entry}\n[weights]\nfiles = [\"w.safetensors\"]\n")),

@@ -291,3 +291,30 @@ fn a_state_has_one_shape() {
     snapshot("state", &build("[1, 8]"));
     assert_eq!(build("[8]"), "exit 0\n");
 }
+
+/// The lines of a hint are TOML that says what was missing: followed, they lead to the next question and then to an artifact.
+#[test]
+fn hints_can_be_pasted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let program = "func.func @main(%a: tensor<?x?xf32>, %b: tensor<?x4xf32>) -> (tensor<?x?xf32>, tensor<?x4xf32>) {\n  \
+                   return %a, %b : tensor<?x?xf32>, tensor<?x4xf32>\n}\n";
+    std::fs::write(folder.join("program.mlir"), program).expect("writable");
+    let mut toml = ENTRY.to_string();
+    for step in ["shapes", "dims"] {
+        std::fs::write(folder.join("model.toml"), &toml).expect("writable");
+        let said = says(folder, &["build", "model.toml", "--target", "cuda:sm_90a", "-o", "out"]);
+        let pasted: Vec<&str> = said
+            .lines()
+            .skip_while(|l| !l.contains("= hint: "))
+            .filter(|l| l.trim_start().starts_with('[') || l.ends_with(']'))
+            .map(str::trim)
+            .collect();
+        let lines = pasted.join("\n");
+        let parsed: toml::Table = toml::from_str(&lines).unwrap_or_else(|e| panic!("{e}\n{said}"));
+        assert!(parsed["entry"][step].is_table(), "{said}");
+        toml = format!("{toml}\n{lines}\n");
+    }
+    std::fs::write(folder.join("model.toml"), &toml).expect("writable");
+    zmlc_ok(folder, &["build", "model.toml", "--target", "cuda:sm_90a", "-o", "out"]);
+}

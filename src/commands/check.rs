@@ -1,4 +1,5 @@
-//! `zmlc check FILE...`: reads and verifies programs, reports everything found in all of them, warnings too.
+//! `zmlc check FILE...`: reads and verifies programs, and says what of them is not compiled; reports everything found in all
+//! of them, warnings too.
 
 use crate::{args::Check, failure::Failure, front, printer::Printer};
 use serde_json::json;
@@ -21,6 +22,11 @@ pub fn run(args: &Check, printer: Printer) -> Result<(), Failure> {
         let source = Source::new(name.clone(), bytes);
         if let Some(program) = front::read(&source, &mut found) {
             found.list.extend(Diagnostics::from(zmlc_import::suspicious(&program)).locate(&source).list);
+            let refused = front::uncompiled(&program, &source);
+            if refused.has_errors() {
+                found.list.extend(refused.list);
+                continue;
+            }
             let ops: usize = program.funcs.iter().map(|f| f.body.ops.len()).sum();
             printer.result(
                 &format!("{name}: ok, {}, {}\n", count(program.funcs.len(), "function"), count(ops, "op")),

@@ -141,6 +141,7 @@ impl<'a> Chooser<'a> {
 
     fn exprs(&mut self, dims: &[Named]) -> Vec<Expr> {
         let mut list = vec![];
+        let mut unnamed: Vec<usize> = vec![];
         for d in dims {
             let f = self.program.func(self.function).expect("looked up before");
             let span = f.values[f.body.args[d.argument].0 as usize].span;
@@ -152,17 +153,24 @@ impl<'a> Chooser<'a> {
                     let message = format!("dimension {} of argument `{argument}`, `{name}`, is not understood", d.axis);
                     self.report(span, &message, "name it under `[entry.shapes]` in model.toml".into());
                 }
+                None if unnamed.contains(&d.argument) => {}
                 None => {
-                    let shape: Vec<String> = f
-                        .tensor(f.body.args[d.argument])
-                        .dims
-                        .iter()
-                        .enumerate()
-                        .map(|(i, n)| n.map_or(format!("\"d{i}\""), |n| n.to_string()))
-                        .collect();
-                    let message = format!("dimension {} of argument `{argument}` is dynamic and has no name", d.axis);
+                    unnamed.push(d.argument);
+                    let sizes = &f.tensor(f.body.args[d.argument]).dims;
+                    let name = |i: usize| format!("\"d{}_{i}\"", d.argument);
+                    let shape: Vec<String> =
+                        sizes.iter().enumerate().map(|(i, n)| n.map_or_else(|| name(i), |n| n.to_string())).collect();
+                    let open: Vec<String> =
+                        (0..sizes.len()).filter(|i| sizes[*i].is_none()).map(|i| i.to_string()).collect();
+                    let (s, are, have) = if open.len() == 1 { ("", "is", "has") } else { ("s", "are", "have") };
+                    let message = format!(
+                        "dimension{s} {} of argument `{argument}` {are} dynamic and {have} no name",
+                        open.join(", ")
+                    );
+                    let head =
+                        if self.section.shapes.is_empty() && unnamed.len() == 1 { "[entry.shapes]\n" } else { "" };
                     let hint = format!(
-                        "give it one under `[entry.shapes]` in model.toml, `{} = [{}]`, the same for dimensions that are always equal",
+                        "name what is dynamic under `[entry.shapes]` in model.toml, the same for dimensions that are always equal:\n{head}{} = [{}]",
                         key(argument),
                         shape.join(", ")
                     );
@@ -185,14 +193,21 @@ impl<'a> Chooser<'a> {
         }
         let missing: Vec<&String> = names.iter().filter(|n| !self.section.dims.contains_key(n.as_str())).collect();
         if !missing.is_empty() {
-            let (list, lines): (Vec<_>, Vec<_>) =
-                missing.iter().map(|n| (format!("`{n}`"), format!("{n} = [1, 8]"))).unzip();
+            let (list, mut lines): (Vec<_>, Vec<_>) =
+                missing.iter().map(|n| (format!("`{n}`"), format!("{} = [1, 8]", key(n)))).unzip();
+            if self.section.dims.is_empty() {
+                lines.insert(0, "[entry.dims]".into());
+            }
             let message = format!(
                 "no sizes for the dynamic dimension{} {}",
                 if list.len() > 1 { "s" } else { "" },
                 list.join(", ")
             );
-            self.report(Span::NONE, &message, format!("choose them under `[entry.dims]`, `{}`", lines.join(", ")));
+            self.report(
+                Span::NONE,
+                &message,
+                format!("choose them under `[entry.dims]` in model.toml:\n{}", lines.join("\n")),
+            );
         }
         names
             .iter()

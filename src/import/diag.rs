@@ -124,7 +124,7 @@ impl fmt::Display for Diagnostic {
                     writeln!(f, "{pad} = in the op that starts on line {line}")?;
                 }
                 if let Some(h) = &self.hint {
-                    writeln!(f, "{pad} = hint: {}", shown(h))?;
+                    writeln!(f, "{pad} = hint: {}", indented(h, pad.len() + 3))?;
                 }
             }
             None => {
@@ -135,7 +135,7 @@ impl fmt::Display for Diagnostic {
                     writeln!(f, "  = {}", shown(&self.label))?;
                 }
                 if let Some(h) = &self.hint {
-                    writeln!(f, "  = hint: {}", shown(h))?;
+                    writeln!(f, "  = hint: {}", indented(h, 4))?;
                 }
             }
         }
@@ -233,6 +233,11 @@ fn obeyed(c: char) -> bool {
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
+/// The lines of a hint.
+fn indented(hint: &str, by: usize) -> String {
+    hint.lines().map(printable).collect::<Vec<_>>().join(&format!("\n{}", " ".repeat(by)))
+}
+
 /// Text from a file or its name, with what a terminal would obey as escapes.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(obeyed) {
@@ -324,14 +329,18 @@ pub fn did_you_mean<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) ->
         .into_iter()
         .filter_map(|n| {
             let b: Vec<char> = n.chars().take(100).collect();
+            // Changes to the letters so far, of this letter of the name and of the two before.
             let mut row: Vec<usize> = (0..=b.len()).collect();
-            for (i, x) in a.iter().enumerate() {
-                let mut diagonal = row[0];
+            let (mut last, mut before) = (row.clone(), row.clone());
+            for i in 0..a.len() {
+                (before, last, row) = (last, row, before);
                 row[0] = i + 1;
-                for (j, y) in b.iter().enumerate() {
-                    let next = (diagonal + usize::from(x != y)).min(row[j] + 1).min(row[j + 1] + 1);
-                    diagonal = row[j + 1];
-                    row[j + 1] = next;
+                for j in 0..b.len() {
+                    let mut d = (last[j] + usize::from(a[i] != b[j])).min(row[j] + 1).min(last[j + 1] + 1);
+                    if i > 0 && j > 0 && a[i] == b[j - 1] && a[i - 1] == b[j] {
+                        d = d.min(before[j - 1] + 1);
+                    }
+                    row[j + 1] = d;
                 }
             }
             let d = row[b.len()];

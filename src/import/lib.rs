@@ -11,6 +11,7 @@ mod float;
 mod fold;
 mod inlined;
 pub mod interp;
+mod kind;
 mod known;
 mod linalg;
 mod literal;
@@ -29,7 +30,7 @@ pub mod tree;
 mod unbuild;
 mod verify;
 
-pub use bytecode::{PORTABLE_VERSION, write_artifact};
+pub use bytecode::{PORTABLE_VERSION, WRITTEN_VERSIONS, write_artifact};
 pub use composite::without_chlo;
 pub use diag::{Diagnostic, Diagnostics, Severity, Source};
 pub use fold::fold;

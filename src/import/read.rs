@@ -3,7 +3,7 @@
 use crate::{
     bytecode,
     diag::{Diagnostic, Diagnostics, Source},
-    exported, text,
+    exported, kind, text,
     tree::{Program, Span},
 };
 use std::borrow::Borrow;
@@ -20,7 +20,10 @@ pub fn read(source: impl Borrow<Source>) -> Result<Program, Diagnostics> {
         );
     }
     if source.bytes.iter().all(u8::is_ascii_whitespace) {
-        return refuse(Diagnostic::error("E0107", Span::NONE, "the file is empty"));
+        return refuse(
+            Diagnostic::error("E0107", Span::NONE, "the file is empty")
+                .hint("did its export or download fail? write it again, with JAX by `jax.jit(f).lower(x).as_text()`"),
+        );
     }
     if source.bytes.starts_with(bytecode::MAGIC) {
         return bytecode::read(source);
@@ -31,10 +34,9 @@ pub fn read(source: impl Borrow<Source>) -> Result<Program, Diagnostics> {
         None => {}
     }
     if looks_binary(&source.bytes) {
-        if let Some((what, hint)) = container(&source.bytes) {
-            return refuse(
-                Diagnostic::error("E0603", Span::NONE, format!("the file is {what}, not a program")).hint(hint),
-            );
+        if let Some(k) = kind::binary(&source.bytes) {
+            let m = format!("the file is {}, not a program", k.what);
+            return refuse(Diagnostic::error("E0603", Span::NONE, m).hint(k.hint));
         }
         return refuse(
             Diagnostic::error("E0107", Span::NONE, "the file is neither StableHLO text nor MLIR bytecode").hint(
@@ -45,30 +47,6 @@ pub fn read(source: impl Borrow<Source>) -> Result<Program, Diagnostics> {
     text::read(source)
 }
 
-/// Files that people mistake for programs, and what to do with them.
-fn container(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
-    let zip = bytes.starts_with(b"PK\x03\x04");
-    if zip && bytes.windows(8).take(4096).any(|w| w == b"data.pkl" || w == b"archive/" || w == b".data/ve") {
-        return Some((
-            "a PyTorch archive",
-            "export it: `torchax.export.exported_program_to_stablehlo(torch.export.export(model, args))[1].mlir_module()`",
-        ));
-    }
-    if zip {
-        return Some(("a zip archive", "unpack it and name the program inside"));
-    }
-    if bytes.starts_with(b"\x1f\x8b") {
-        return Some(("compressed with gzip", "unpack it with `gunzip`"));
-    }
-    if bytes.starts_with(b"\x28\xb5\x2f\xfd") {
-        return Some(("compressed with zstd", "unpack it with `unzstd`"));
-    }
-    if bytes.get(8..9) == Some(b"{") && bytes.get(4..8) == Some(&[0; 4]) {
-        return Some(("a safetensors file", "weights are named in model.toml; the program is another file"));
-    }
-    None
-}
-
 /// The length of the mark that some editors put before UTF-8.
 pub(crate) fn byte_order_mark(bytes: &[u8]) -> usize {
     if bytes.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 }
@@ -76,6 +54,11 @@ pub(crate) fn byte_order_mark(bytes: &[u8]) -> usize {
 
 /// Control characters among the first bytes, comments aside: those may hold any.
 fn looks_binary(bytes: &[u8]) -> bool {
+    let words = ["module", "func.func", "builtin.module", "\"builtin.module\"", "\"func.func\""];
+    let start = bytes[byte_order_mark(bytes)..].trim_ascii_start();
+    if words.iter().any(|w| start.starts_with(w.as_bytes())) {
+        return false;
+    }
     let first = &bytes[..bytes.len().min(512)];
     first.split(|b| *b == b'\n').any(|line| {
         let comment = line.windows(2).position(|w| w == b"//").unwrap_or(line.len());

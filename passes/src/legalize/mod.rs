@@ -113,9 +113,15 @@ pub fn entry<'c>(b: &B<'c>, program: &Program, func: &str, plan: &EntryPlan) -> 
             "run `zmlc init` on the program again",
         ));
     }
-    for t in types.iter().copied().chain(&f.result_types) {
+    let arguments = types.iter().enumerate().map(|(i, t)| ("argument", i, *t));
+    let results = f.result_types.iter().enumerate().map(|(i, t)| ("result", i, t));
+    for (what, i, t) in arguments.chain(results) {
         if let Err(r) = boundary(t) {
-            let mut errors = refuse(r.why, r.hint);
+            let ty = zmlc_import::print::ty(t);
+            let mut errors = refuse(format!("{what} {i} of `@{func}` is {ty}: {}", r.why), r.hint);
+            if what == "argument" {
+                errors[0].span = f.values[f.body.args[i].0 as usize].span;
+            }
             errors[0].code = r.code;
             errors[0].dtype = dtypes([t].into_iter());
             return Err(errors);
@@ -144,8 +150,18 @@ fn boundary(t: &Type) -> Result<(), Refusal> {
         }
         Type::Tensor(t) if !t.is_static() => Err(Refusal::dynamic("an entry's tensors need static shapes")),
         Type::Tensor(_) => Ok(()),
-        Type::Token => Err(Refusal::op("a token cannot cross an entry's boundary")),
-        _ => Err(Refusal::op("only tensors can cross an entry's boundary")),
+        Type::Token => Err(Refusal {
+            hint: "order effects inside of the function; its callers have none",
+            ..Refusal::op("a token cannot cross an entry's boundary")
+        }),
+        Type::Tuple(_) => Err(Refusal {
+            hint: "give its parts one by one, `-> (tensor<4xf32>, tensor<4xf32>)`; exporters do so with `return_tuple=False`",
+            ..Refusal::op("only tensors can cross an entry's boundary")
+        }),
+        _ => Err(Refusal {
+            hint: "write it as a tensor, a scalar as `tensor<f32>`",
+            ..Refusal::op("only tensors can cross an entry's boundary")
+        }),
     }
 }
 /// Complex values are interleaved at the boundary: a last dimension of 2.

@@ -195,7 +195,7 @@ pub(crate) fn op(raw: RawOp, values: &[Value]) -> Result<Op, Vec<Diagnostic>> {
             let d = Diagnostic::error("E0303", raw.name_span, format!("no op `{}`", raw.name)).label("not known");
             match did_you_mean(name, names(dialect)) {
                 Some(n) => d.hint(format!("did you mean `{dialect}.{n}`?")),
-                None => d,
+                None => d.hint(crate::verify::see("")),
             }
         } else {
             Diagnostic::error(
@@ -218,8 +218,10 @@ pub(crate) fn op(raw: RawOp, values: &[Value]) -> Result<Op, Vec<Diagnostic>> {
             AtLeast(n) => (found >= n, format!("at least {n}")),
         };
         if !ok {
-            let d = Diagnostic::error("E0304", raw.name_span, format!("`{}` has {found} {what}s", raw.name))
-                .label(format!("expected {wanted}"));
+            let s = if found == 1 { "" } else { "s" };
+            let d = Diagnostic::error("E0304", raw.name_span, format!("`{}` has {found} {what}{s}", raw.name))
+                .label(format!("expected {wanted}"))
+                .hint(crate::verify::see(&raw.name));
             return Err(vec![d]);
         }
     }

@@ -2,7 +2,7 @@
 //! what is wrong with them.
 
 use crate::{
-    diag::Diagnostic,
+    diag::{Diagnostic, did_you_mean},
     raw::RawOp,
     tree::{Attr, Attrs, Op, OpKind, Span, Type, Value},
 };
@@ -54,7 +54,12 @@ impl<'v> Take<'v> {
         self.raw.attr_spans.iter().find(|(n, _)| n == name).map_or(self.raw.name_span, |(_, s)| *s)
     }
     pub fn error(&mut self, code: &'static str, name: &str, message: String, label: &str) {
-        self.errors.push(Diagnostic::error(code, self.span(name), message).label(label).within(self.raw.span));
+        let hint = match example(&self.raw.name, name) {
+            Some(e) => format!("`{name} = {e}`"),
+            None => crate::verify::see(&self.raw.name),
+        };
+        let d = Diagnostic::error(code, self.span(name), message).label(label).hint(hint);
+        self.errors.push(d.within(self.raw.span));
     }
     fn wrong(&mut self, name: &str, wanted: &str) {
         let m = format!("attribute `{name}` of `{}` is not {wanted}", self.raw.name);
@@ -73,6 +78,12 @@ impl<'v> Take<'v> {
                 format!("`{}` lacks its attribute `{name}`", self.raw.name),
             )
             .label(format!("`{name}` is required"));
+            let given = self.raw.attrs.iter().map(|(n, _)| n.as_str());
+            let d = match (did_you_mean(name, given), example(&self.raw.name, name)) {
+                (Some(n), _) => d.hint(format!("is `{n}` meant for it?")),
+                (None, Some(e)) => d.hint(format!("`{name} = {e}`")),
+                (None, None) => d.hint(crate::verify::see(&self.raw.name)),
+            };
             self.errors.push(d);
         }
         a
@@ -273,6 +284,47 @@ impl<'v> Take<'v> {
             vec![]
         })
     }
+}
+
+/// How an attribute may look in the generic form.
+fn example(op: &str, name: &str) -> Option<&'static str> {
+    Some(match name {
+        "permutation" => "array<i64: 1, 0>",
+        "dimensions"
+        | "broadcast_dimensions"
+        | "start_indices"
+        | "edge_padding_low"
+        | "edge_padding_high"
+        | "interior_padding" => "array<i64: 0>",
+        "limit_indices" | "slice_sizes" | "fft_length" => "array<i64: 4>",
+        "strides" | "window_strides" | "window_dimensions" | "lhs_dilation" | "rhs_dilation" => "array<i64: 1>",
+        "padding" => "dense<0> : tensor<1x2xi64>",
+        "dimension" | "iota_dimension" | "feature_index" | "batch_group_count" | "feature_group_count" => "0 : i64",
+        "index" => "0 : i32",
+        "exponent_bits" => "5 : i32",
+        "mantissa_bits" => "10 : i32",
+        "epsilon" => "1.0e-3 : f32",
+        "left_side" | "lower" | "unit_diagonal" | "is_stable" => "true",
+        "value" => "dense<0.0> : tensor<4xf32>",
+        "callee" | "decomposition" => "@name",
+        "call_target_name" | "name" => "\"name\"",
+        "comparison_direction" => "#stablehlo<comparison_direction EQ>",
+        "compare_type" => "#stablehlo<comparison_type FLOAT>",
+        "transpose_a" => "#stablehlo<transpose NO_TRANSPOSE>",
+        "fft_type" => "#stablehlo<fft_type FFT>",
+        "rng_algorithm" => "#stablehlo<rng_algorithm THREE_FRY>",
+        "rng_distribution" => "#stablehlo<rng_distribution UNIFORM>",
+        "precision_config" => "[#stablehlo<precision DEFAULT>, #stablehlo<precision DEFAULT>]",
+        "dot_dimension_numbers" => "#stablehlo.dot<lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [0]>",
+        "dimension_numbers" if op.contains("conv") => "#stablehlo.conv<[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]>",
+        "dimension_numbers" => {
+            "#stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>"
+        }
+        "scatter_dimension_numbers" => {
+            "#stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>"
+        }
+        _ => return None,
+    })
 }
 
 /// Fields of a structured attribute; missing lists are empty, as the printer leaves them out.

@@ -9,7 +9,7 @@ mod tables;
 pub(crate) mod vhlo;
 mod write;
 
-pub use write::{PORTABLE_VERSION, write_artifact};
+pub use write::{PORTABLE_VERSION, WRITTEN_VERSIONS, write_artifact};
 
 use crate::{
     diag::{Diagnostic, Diagnostics, Source},

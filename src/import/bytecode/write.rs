@@ -17,11 +17,15 @@ use std::collections::HashMap;
 /// The version that every reader of the last years takes.
 pub const PORTABLE_VERSION: (u32, u32) = (1, 10);
 
+/// The oldest and the newest version that artifacts can be written for.
+pub const WRITTEN_VERSIONS: ((u32, u32), (u32, u32)) = ((1, 0), (vhlo::NEWEST.0, vhlo::NEWEST.1));
+
 /// The program as a portable artifact of a version from 1.0 to the newest. Fails if something in it has no stable form in
 /// that version: chlo's ops of dynamic shapes (others become composites), attributes of other dialects' own kinds, newer ops and types.
 pub fn write_artifact(p: &Program, version: (u32, u32)) -> Result<Vec<u8>, Vec<Diagnostic>> {
-    let (a, b, _) = vhlo::NEWEST;
-    if !((1, 0)..=(a, b)).contains(&version) {
+    let (oldest, newest) = WRITTEN_VERSIONS;
+    let (a, b) = newest;
+    if !(oldest..=newest).contains(&version) {
         let m = format!("cannot write StableHLO {}.{}", version.0, version.1);
         return Err(vec![
             Diagnostic::error("E0502", Span::NONE, m).hint(format!("versions 1.0 to {a}.{b} are written")),

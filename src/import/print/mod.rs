@@ -6,7 +6,8 @@ mod ops;
 mod types;
 
 pub(crate) use attrs::{attr, is_layouts};
-pub(crate) use types::{tensor, ty, write_types};
+pub use types::ty;
+pub(crate) use types::{tensor, write_types};
 
 use crate::tree::{Attrs, Block, Func, Program, ValueId};
 use attrs::{write_dict, write_string, write_symbol};

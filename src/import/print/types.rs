@@ -3,7 +3,7 @@
 use crate::tree::{DType, TensorType, Type};
 use std::fmt::Write as _;
 
-pub(crate) fn ty(t: &Type) -> String {
+pub fn ty(t: &Type) -> String {
     let mut s = String::new();
     write_type(&mut s, t);
     s

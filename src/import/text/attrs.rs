@@ -138,7 +138,8 @@ impl<'a> Parser<'a> {
                 if attrs.iter().any(|(n, _)| *n == name) {
                     return Err(Box::new(
                         Diagnostic::error("E0203", span, format!("attribute `{name}` is given twice"))
-                            .label("second value"),
+                            .label("second value")
+                            .hint("take out one of them"),
                     ));
                 }
                 spans.push((name.clone(), span));

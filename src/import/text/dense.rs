@@ -8,6 +8,7 @@ use super::{
 use crate::{
     diag::Diagnostic,
     literal::{from_storage, put_float, put_int},
+    print,
     tree::{Attr, DType, Literal, Span, TensorType, Type},
 };
 
@@ -43,11 +44,20 @@ impl<'a> Parser<'a> {
     /// The body between two places, in which a string stands.
     fn elements(&self, ty: TensorType, start: usize, end: usize, string: Option<(usize, usize)>) -> R<Literal> {
         let mut body = Cursor { src: &self.c.src[..end], pos: start };
+        if body.clone().eat_word("__elided__") {
+            return Err(elided(Span { start: start as u32, end: end as u32 }));
+        }
         let n = ty.elements().unwrap_or(0);
         let span = Span { start: start as u32, end: end as u32 };
         let mismatch = |found: String| {
+            let (what, length) = (count(n), n * ty.dtype.bytes() as u64);
+            let zero = if ty.dtype.is_float() { "0.0" } else { "0" };
             Diagnostic::error("E0105", span, format!("dense constant does not fit its type: {found}"))
-                .label(format!("{n} elements of {} were expected", ty.dtype))
+                .label(format!("{what} of {} expected", ty.dtype))
+                .hint(format!(
+                    "{} has {what}, {length} bytes; one alone, `dense<{zero}>`, stands for all",
+                    print::tensor(&ty)
+                ))
         };
         if body.at_end() {
             return if n == 0 { Ok(Literal::new(ty, vec![])) } else { Err(Box::new(mismatch("it is empty".into()))) };
@@ -92,6 +102,9 @@ impl<'a> Parser<'a> {
         let span = self.c.span(start);
         self.c.expect(">", "the resource")?;
         let ty = self.constant_type()?;
+        if name == "__elided__" {
+            return Err(elided(span));
+        }
         let Some(&(from, to)) = self.resources.get(&name) else {
             return Err(Box::new(
                 Diagnostic::error("E0106", span, format!("no resource `{name}` in this file"))
@@ -138,7 +151,8 @@ impl<'a> Parser<'a> {
             )),
             None => Err(Box::new(
                 Diagnostic::error("E0105", self.c.span(start), "constant of a dynamic shape, or of too many elements")
-                    .label("expected a static shape"),
+                    .label("expected a static shape")
+                    .hint("a constant has as many elements as it has; make it dynamic by `stablehlo.dynamic_broadcast_in_dim`"),
             )),
         }
     }
@@ -146,8 +160,10 @@ impl<'a> Parser<'a> {
 
 /// Decodes `0x...`.
 fn hex(s: &[u8], span: Span) -> R<Vec<u8>> {
-    let bad =
-        |what: &str| Box::new(Diagnostic::error("E0105", span, format!("invalid hex string: {what}")).label("here"));
+    let bad = |what: &str| {
+        let d = Diagnostic::error("E0105", span, format!("invalid hex string: {what}")).label("here");
+        Box::new(d.hint("`\"0x0000803F\"` is one element of f32, 1.0: two digits for each byte, the lowest first"))
+    };
     let digits = s.strip_prefix(b"0x").ok_or_else(|| bad("it does not start with `0x`"))?;
     if digits.len() % 2 != 0 {
         return Err(bad("an odd number of digits"));
@@ -179,6 +195,28 @@ fn hex(s: &[u8], span: Span) -> R<Vec<u8>> {
     if seen > 15 { Err(bad("a character that is not a hex digit")) } else { Ok(out) }
 }
 
+/// A constant that a printer left out.
+fn elided(span: Span) -> Box<Diagnostic> {
+    let d = Diagnostic::error("E0106", span, "the program was printed with its large constants left out");
+    Box::new(d.label("a constant stood here").hint(
+        "print it whole: JAX by `lowered.as_text()`, MLIR's Python by `str(module)` or `get_asm(large_elements_limit=None)`, MLIR's tools without `--mlir-elide-elementsattrs-if-larger`",
+    ))
+}
+
+fn count(n: u64) -> String {
+    format!("{n} element{}", if n == 1 { "" } else { "s" })
+}
+
+/// Which integers, or how many bits, a type holds.
+fn range(d: DType) -> String {
+    if d.is_float() {
+        return format!("bits of {d} are {} hexadecimal digits at most", d.bits().div_ceil(4));
+    }
+    let low = if d.is_signed_int() { -(1i128 << (d.bits() - 1)) } else { 0 };
+    let high = (1i128 << if d.is_signed_int() { d.bits() - 1 } else { d.bits() }) - 1;
+    format!("{d} holds {low} to {high}; is another type meant?")
+}
+
 /// A bracketed list of the given shape.
 fn list(c: &mut Cursor, shape: &[u64], d: DType, out: &mut Vec<u8>) -> R<()> {
     let start = c.pos;
@@ -200,8 +238,12 @@ fn list(c: &mut Cursor, shape: &[u64], d: DType, out: &mut Vec<u8>) -> R<()> {
     }
     if n != shape[0] {
         return Err(Box::new(
-            Diagnostic::error("E0105", c.span(start), format!("{n} elements where the type says {}", shape[0]))
-                .label(format!("expected {}", shape[0])),
+            Diagnostic::error("E0105", c.span(start), format!("{} where the type says {}", count(n), shape[0]))
+                .label(format!("expected {}", shape[0]))
+                .hint(format!(
+                    "make the type say {n}, or give {}; one value without brackets stands for all",
+                    shape[0]
+                )),
         ));
     }
     Ok(())
@@ -218,8 +260,14 @@ pub(super) fn element(c: &mut Cursor, d: DType, out: &mut Vec<u8>) -> R<()> {
     }
     c.blank();
     let start = c.pos;
+    let negative_zero = c.src[start..].starts_with(b"-0");
     let error = |c: &Cursor, code, message: String, label: String| {
-        Err(Box::new(Diagnostic::error(code, c.span(start), message).label(label)))
+        let e = Diagnostic::error(code, c.span(start), message).label(label);
+        Err(Box::new(match code {
+            "E0104" if negative_zero => e.hint("no integer is minus zero: write `0`"),
+            "E0104" => e.hint(range(d)),
+            _ => e.hint("constants of integer types are written as 1, of floats as 1.0, of predicates as true"),
+        }))
     };
     if let Some(v) = if c.eat_word("true") {
         Some(1)
@@ -306,8 +354,12 @@ pub(super) fn element(c: &mut Cursor, d: DType, out: &mut Vec<u8>) -> R<()> {
         return error(c, "E0302", format!("float literal for an element of type {d}"), "expected an integer".into());
     }
     let bits = d.bits();
-    // As MLIR does: types other than unsigned take both the signed and the unsigned spelling of their bits.
-    let fits = |v: i128| v >= if d.is_unsigned_int() { 0 } else { -(1i128 << (bits - 1)) } && v < 1i128 << bits;
+    // As MLIR does: types other than unsigned take both the signed and the unsigned spelling of their bits; no integer is
+    // minus zero.
+    let fits = |v: i128| {
+        let low = if d.is_unsigned_int() { 0 } else { -(1i128 << (bits - 1)) };
+        v >= low && v < 1i128 << bits && !(negative && v == 0)
+    };
     match text.parse::<i128>() {
         Ok(v) if fits(v) => put_int(d, v, out),
         _ => return error(c, "E0104", format!("`{text}` does not fit into {d}"), format!("out of range for {d}")),

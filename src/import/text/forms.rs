@@ -65,6 +65,45 @@ pub(crate) enum Sig {
     Arrow,
 }
 
+/// How an op of this form may look, behind its name.
+pub(crate) fn example(pieces: &[Piece]) -> String {
+    let mut s = String::new();
+    let mut operands = 0;
+    let mut operand = || {
+        operands += 1;
+        ["%x", "%y", "%z", "%w"][(operands - 1) % 4]
+    };
+    for p in pieces {
+        let word = match *p {
+            Op => operand().to_string(),
+            Ops => format!("{}, {}", operand(), operand()),
+            OpsComma => format!("{}, {},", operand(), operand()),
+            Lit(s) => s.to_string(),
+            Piece::Int(..) => "0".into(),
+            Piece::Ints(_) => "[0, 1]".into(),
+            Piece::Str(_) => "\"name\"".into(),
+            Piece::Enum("comparison_direction", _) => "EQ".into(),
+            Piece::Enum(_, kind) => kind.to_uppercase(),
+            Piece::Slice => "[0:4, 0:8:2]".into(),
+            Piece::ConvDims => "dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]".into(),
+            Piece::Window => "window = {stride = [1, 1]}".into(),
+            Piece::DotDims => "contracting_dims = [1] x [0]".into(),
+            Piece::ExpMant => "e5m10".into(),
+            Piece::Target => "@name".into(),
+            Piece::Types(Sig::Function) => ": (tensor<...>) -> tensor<...>".into(),
+            Piece::Types(Sig::Arrow) => ": tensor<...> -> tensor<...>".into(),
+            Piece::Types(Sig::Select) => ": tensor<...xi1>, tensor<...>".into(),
+            Piece::Types(_) => ": tensor<...>".into(),
+            Piece::OptEnum(..) | Piece::OptBool(..) | Piece::Precision(_) | Dict => continue,
+        };
+        if !s.is_empty() && !word.starts_with([',', ')']) && !s.ends_with('(') {
+            s.push(' ');
+        }
+        s.push_str(&word);
+    }
+    s
+}
+
 use Piece::{Dict, Lit, Op, Ops, OpsComma};
 
 const fn int64(name: &'static str) -> Piece {

@@ -82,7 +82,9 @@ impl<'a> Parser<'a> {
             }
             b @ (b'#' | b'!') => {
                 self.c.pos += 1;
-                self.c.suffix();
+                if self.c.suffix().is_empty() {
+                    return Err(self.c.expected("a name", "the alias"));
+                }
                 self.c.expect("=", "the alias")?;
                 // Read for its errors; uses read it again.
                 if b == b'!' {
@@ -198,11 +200,18 @@ impl<'a> Parser<'a> {
         } else if self.c.eat_word("ml_program.global") {
             self.global()
         } else if self.c.eat_word("module") {
-            Err(Box::new(
-                Diagnostic::error("E0602", self.c.span(start), "module inside a module")
-                    .label("not supported")
-                    .hint("export one module"),
-            ))
+            let d = Diagnostic::error("E0602", self.c.span(start), "module inside a module")
+                .label("not supported")
+                .hint("export one module");
+            if self.c.peek() == b'@' {
+                self.symbol()?;
+            }
+            if self.c.eat("{") {
+                self.c.skip_balanced("the module")?;
+            }
+            self.report(d);
+            self.nameless = true;
+            Ok(())
         } else {
             Err(self.not_an_item(start))
         }
@@ -228,7 +237,8 @@ impl<'a> Parser<'a> {
                     Span { start: start as u32, end: start as u32 + 1 },
                     "an op outside of a function",
                 )
-                .label("expected `func.func`"),
+                .label("expected `func.func`")
+                .hint("put it into a function: `func.func @main() -> tensor<4xf32> { ... return %0 : tensor<4xf32> }`"),
             );
         }
         let quoted = self.c.eat("\"");
@@ -247,7 +257,11 @@ impl<'a> Parser<'a> {
             }
             _ => {
                 self.c.pos = start;
-                self.c.unexpected("`func.func`", "the module")
+                let e = self.c.unexpected("`func.func`", "the module");
+                if self.c.peek() == b'}' {
+                    return Box::new(e.hint("a brace too many, here or in the function before"));
+                }
+                e
             }
         }
     }
@@ -335,6 +349,7 @@ impl<'a> Parser<'a> {
     }
 
     fn complete(&mut self, mut f: Func, name_span: Span) {
+        self.name_undefined();
         let refused = std::mem::take(&mut self.bad_return) || f.body.span == Span::NONE;
         let found: Vec<&Type> = f.body.results.iter().map(|r| &self.values[r.0 as usize].ty).collect();
         if refused {

@@ -185,7 +185,9 @@ impl<'a> Cursor<'a> {
                     self.pos = self.pos.min(self.src.len());
                     let span = Span { start: open as u32, end: open as u32 + 1 };
                     return Err(Box::new(
-                        Diagnostic::error("E0102", span, "string without its closing quote").label("opened here"),
+                        Diagnostic::error("E0102", span, "string without its closing quote")
+                            .label("opened here")
+                            .hint("strings end on their line; a quote inside is written \\\""),
                     ));
                 }
                 Some(_) => self.pos += 1,
@@ -231,6 +233,17 @@ impl<'a> Cursor<'a> {
             );
         }
         let start = self.pos;
+        if self.src[start..].starts_with(b"/*") {
+            let span = Span { start: start as u32, end: start as u32 + 2 };
+            let closed = self.src[start..].windows(2).any(|w| w == b"*/");
+            // Behind one that is not closed nothing stands.
+            let code = if closed { "E0101" } else { "E0102" };
+            return Box::new(
+                Diagnostic::error(code, span, "a comment of C")
+                    .label("expected `//`")
+                    .hint("comments are lines that start with `//`"),
+            );
+        }
         let mut end = start;
         while end < self.src.len() && end - start < 40 && word_byte(self.src[end]) {
             end += 1;

@@ -7,6 +7,7 @@ mod attrs;
 mod dense;
 pub(crate) mod forms;
 mod func;
+mod hints;
 mod lexer;
 mod locs;
 mod manual;
@@ -21,7 +22,7 @@ pub(crate) use ops::other_dialect_hint;
 pub(crate) use types::full_range;
 
 use crate::{
-    diag::{Diagnostic, Diagnostics, Source},
+    diag::{Diagnostic, Diagnostics, Source, did_you_mean},
     tree::{Attr, Func, Loc, Program, Span, Type, Value, ValueId},
 };
 use lexer::{Cursor, Fail, R};
@@ -88,6 +89,20 @@ pub(crate) fn read(source: &Source) -> Result<Program, Diagnostics> {
     if p.errors.is_empty() {
         return Ok(p.program);
     }
+    if p.declared.is_empty()
+        && let Some(k) = crate::kind::text(&source.bytes)
+    {
+        let start = crate::read::byte_order_mark(&source.bytes);
+        let start = start + source.bytes[start..].iter().take_while(|b| b.is_ascii_whitespace()).count();
+        let end = start + source.bytes[start..].iter().take(40).take_while(|b| b.is_ascii_graphic()).count();
+        let d = Diagnostic::error(
+            "E0107",
+            Span { start: start as u32, end: end as u32 },
+            format!("the file is {}", k.what),
+        );
+        return Err(Diagnostics::from(d.label("expected `module` or `func.func`").hint(k.hint)).locate(source));
+    }
+    p.errors.iter_mut().filter(|e| e.hint.is_none()).for_each(|e| e.hint = hints::of(e).map(str::to_string));
     let read: HashSet<&str> = p.program.funcs.iter().map(|f| f.name.as_str()).collect();
     p.unsure.extend(p.declared.keys().filter(|n| !read.contains(n.as_str())).cloned());
     let found = crate::verify::verify_rest(&p.program, &|name| !whole || p.unsure.contains(name));
@@ -176,12 +191,19 @@ impl<'a> Parser<'a> {
     fn at_alias<T>(&mut self, name: &str, used: Span, f: impl FnOnce(&mut Self) -> R<T>) -> R<T> {
         let Some((key, place)) = self.aliases.get_key_value(name).map(|(k, v)| (*k, *v)) else {
             return Err(Box::new(
-                Diagnostic::error("E0106", used, format!("no alias `{name}` in this file")).label("not defined"),
+                Diagnostic::error("E0106", used, format!("no alias `{name}` in this file")).label("not defined").hint(
+                    match did_you_mean(name, self.aliases.keys().copied()) {
+                        Some(n) => format!("did you mean `{n}`?"),
+                        None => format!("a line `{name} = ...` defines it, at the file's start or end; is a part of the file missing?"),
+                    },
+                ),
             ));
         };
         let Some(place) = place else {
             return Err(Box::new(
-                Diagnostic::error("E0106", used, format!("alias `{name}` is defined by itself")).label("here"),
+                Diagnostic::error("E0106", used, format!("alias `{name}` is defined by itself"))
+                    .label("here")
+                    .hint("write out what it stands for"),
             ));
         };
         self.aliases.insert(key, None);

@@ -154,7 +154,8 @@ impl<'a> Parser<'a> {
                     at,
                     format!("{named} names for the {} results of `{}`", d.result_types.len(), d.name),
                 )
-                .label(format!("expected {}", d.result_types.len())),
+                .label(format!("expected {}", d.result_types.len()))
+                .hint("a name for each result, `%0, %1 = ...`, or one for all, `%0:2 = ...`"),
             ));
         }
         if d.name == "sdy.sharding_constraint" {
@@ -212,7 +213,7 @@ impl<'a> Parser<'a> {
                 Diagnostic::error(
                     "E0204",
                     d.types_span,
-                    format!("`{}` has {n} operands and {m} operand types", d.name),
+                    format!("`{}` has {} and {}", d.name, counted(n, "operand"), counted(m, "operand type")),
                 )
                 .label(format!("expected {n} types"))
                 .hint("one type for each operand, in their order"),
@@ -266,8 +267,10 @@ impl<'a> Parser<'a> {
                 Some(i) if i >= 0 && i < i64::from(*n) => ValueId(first + i as u32),
                 _ => {
                     let what = format!("`%{name}` has {n} results");
-                    let at = Diagnostic::error("E0201", span, what);
-                    self.report(at.label(format!("expected `#0` to `#{}`", n - 1)));
+                    let at = Diagnostic::error("E0201", span, what)
+                        .label(format!("expected `#0` to `#{}`", n - 1))
+                        .hint(format!("`%{name}#0` is the first, `%{name}#{}` the last", n - 1));
+                    self.report(at);
                     self.placeholder(span)
                 }
             },
@@ -370,7 +373,8 @@ impl<'a> Parser<'a> {
                 self.operands(d)?;
                 self.optional_dict(&mut d.attrs, &mut d.attr_spans)?;
                 let start = self.start();
-                if self.c.eat(":") {
+                if !d.operands.is_empty() {
+                    self.c.expect(":", "the return")?;
                     d.operand_types = self.type_list()?;
                 }
                 d.types_span = self.c.span(start);
@@ -440,7 +444,12 @@ impl<'a> Parser<'a> {
             }
             "chlo.scan" => self.scan(d),
             name => match forms::form(name) {
-                Some(pieces) => self.pieces(d, pieces),
+                Some(pieces) => self.pieces(d, pieces).map_err(|mut e| {
+                    if e.code == "E0101" && e.hint.is_none() {
+                        e.hint = Some(format!("written as `{} {}`", d.name, forms::example(pieces)));
+                    }
+                    e
+                }),
                 None => Err(unknown_op(&d.name, d.name_span)),
             },
         }
@@ -479,24 +488,34 @@ impl<'a> Parser<'a> {
     }
 }
 
+fn counted(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
 /// What to say of an op that has no form here.
 fn unknown_op(name: &str, span: Span) -> Fail {
     let (dialect, op) = name.split_once('.').unwrap_or((name, ""));
     if dialect == "stablehlo" || dialect == "chlo" {
         let d =
             Diagnostic::error("E0303", span, format!("no op `{name}`, or it has no pretty form")).label("not known");
+        let all = format!(
+            "the ops are listed at https://openxla.org/stablehlo/{}",
+            if dialect == "chlo" { "generated/chlo" } else { "spec" }
+        );
         let names = build::names(dialect);
         return Box::new(match did_you_mean(op, names.iter().copied()) {
             Some(n) if n != op => d.hint(format!("did you mean `{dialect}.{n}`?")),
             Some(_) => d.hint(format!("write it as `\"{name}\"(...)`")),
-            None => d,
+            None => d.hint(all),
         });
     }
     if op.is_empty() {
-        return Box::new(
-            Diagnostic::error("E0101", span, format!("expected an op, found `{name}`"))
-                .label("expected an op, like `stablehlo.add`"),
-        );
+        let d = Diagnostic::error("E0101", span, format!("expected an op, found `{name}`"))
+            .label("expected an op, like `stablehlo.add`");
+        return Box::new(match did_you_mean(name, build::names("stablehlo")) {
+            Some(n) => d.hint(format!("did you mean `stablehlo.{n}`?")),
+            None => d.hint("each op stands in a line of its own, its dialect before its name"),
+        });
     }
     Box::new(
         Diagnostic::error("E0601", span, format!("`{name}` is of dialect `{dialect}`, not StableHLO"))

@@ -112,7 +112,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Says of values that nothing defined before their use where they are defined, or what is called nearly so.
-    fn name_undefined(&mut self) {
+    pub(super) fn name_undefined(&mut self) {
         if self.undefined.is_empty() {
             return;
         }
@@ -149,6 +149,16 @@ impl<'a> Parser<'a> {
         Ok(ended)
     }
 
+    /// Whether the next line is an op with results, or a return.
+    fn starts_op(&self) -> bool {
+        let mut c = self.c.clone();
+        c.blank();
+        if c.eat("%") {
+            return !c.value_suffix().is_empty() && (c.eat("=") || c.eat(":"));
+        }
+        ["return", "func.return", "stablehlo.return"].iter().any(|w| c.eat_word(w))
+    }
+
     /// From the start of an op that failed at `at` to its end: a line break outside of all brackets. True if it was a
     /// return.
     fn skip_op(&mut self, start: usize, at: usize) -> bool {
@@ -157,7 +167,8 @@ impl<'a> Parser<'a> {
             || self.c.eat_word("func.return")
             || self.c.eat_word("stablehlo.return")
             || self.c.eat_word("sdy.return");
-        let mut depth = 0u32;
+        // A bracket that is never closed must not swallow the ops behind it.
+        let (mut braces, mut brackets) = (0u32, 0u32);
         loop {
             match self.c.byte(0) {
                 0 if self.c.pos >= self.c.src.len() => break,
@@ -167,14 +178,11 @@ impl<'a> Parser<'a> {
                     }
                     continue;
                 }
-                b'(' | b'[' | b'{' => depth += 1,
-                b')' | b']' => depth = depth.saturating_sub(1),
-                b'}' => {
-                    if depth == 0 {
-                        break;
-                    }
-                    depth -= 1;
-                }
+                b'(' | b'[' => brackets += 1,
+                b')' | b']' => brackets = brackets.saturating_sub(1),
+                b'{' => braces += 1,
+                b'}' if braces == 0 => break,
+                b'}' => braces -= 1,
                 b'/' if self.c.byte(1) == b'/' => {
                     self.c.blank();
                     continue;
@@ -184,13 +192,12 @@ impl<'a> Parser<'a> {
                     self.c.pos += rest.windows(2).position(|w| w == b"*/").map_or(rest.len(), |n| n + 2);
                     continue;
                 }
-                b'\n' if depth == 0 && self.c.pos >= at => {
-                    let here = self.c.pos;
-                    if !["reducer", "cond", "do", "{", "("].iter().any(|w| self.c.eat(w)) {
-                        self.c.pos = here;
+                b'\n' if braces == 0 && self.c.pos >= at => {
+                    let mut next = self.c.clone();
+                    let more = ["reducer", "cond", "do", "{", "("].iter().any(|w| next.eat(w));
+                    if (brackets == 0 && !more) || self.starts_op() {
                         break;
                     }
-                    self.c.pos = here;
                 }
                 _ => {}
             }

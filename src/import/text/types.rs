@@ -39,6 +39,21 @@ impl<'a> Parser<'a> {
                 }
                 Ok(Type::Tuple(parts))
             }
+            _ if is_scalar(word) && self.c.byte(0) == b'[' => {
+                let sizes = self.c.pos + 1;
+                let rest = &self.c.src[sizes..];
+                let n = rest.iter().take(200).position(|b| *b == b']').unwrap_or(0);
+                let list = String::from_utf8_lossy(&rest[..n]).replace(',', "x");
+                self.c.pos = sizes + n + 1;
+                let x = if list.is_empty() { "" } else { "x" };
+                Err(Box::new(
+                    Diagnostic::error("E0108", self.c.span(start), format!("`{}` is a type of HLO", self.slice(start)))
+                        .label("expected a type of StableHLO")
+                        .hint(format!(
+                            "write `tensor<{list}{x}{word}>`; JAX prints StableHLO by `jax.jit(f).lower(x).as_text()`"
+                        )),
+                ))
+            }
             _ => {
                 let has_body = matches!(word, "complex" | "memref" | "vector");
                 if has_body && self.c.byte(0) == b'<' {
@@ -49,7 +64,7 @@ impl<'a> Parser<'a> {
                     let d = d.label("expected a type, `tensor<4xf32>`");
                     return Err(Box::new(match did_you_mean(word, ["tensor", "tuple"]) {
                         Some(n) => d.hint(format!("did you mean `{n}`?")),
-                        None => d,
+                        None => d.hint("types are `tensor<4x8xf32>`, `tuple<...>` and `!stablehlo.token`"),
                     }));
                 }
                 Ok(Type::Other(self.slice(start)))
@@ -100,7 +115,8 @@ impl<'a> Parser<'a> {
         if name.starts_with("stablehlo.") && name != "stablehlo.token" {
             return Err(Box::new(
                 Diagnostic::error("E0108", self.c.span(start), format!("no type `!{name}`"))
-                    .label("not a type of StableHLO"),
+                    .label("not a type of StableHLO")
+                    .hint("its types are `tensor<...>`, `tuple<...>`, `!stablehlo.token` and `!stablehlo.future<...>`"),
             ));
         }
         if self.c.byte(0) == b'<' {
@@ -144,6 +160,7 @@ impl<'a> Parser<'a> {
                     let n = digits.parse::<u64>().ok().filter(|n| *n <= i64::MAX as u64).ok_or_else(|| {
                         Diagnostic::error("E0104", self.c.span(start), "dimension out of range")
                             .label("does not fit into 63 bits")
+                            .hint("a size that is not known is written `?`")
                     })?;
                     dims.push(Some(n));
                 }
@@ -161,7 +178,8 @@ impl<'a> Parser<'a> {
                 }
             }
             if self.c.byte(0) != b'x' {
-                return Err(self.c.expected("`x` and the next dimension or the element type", "the tensor type"));
+                let e = self.c.expected("`x` and the next dimension or the element type", "the tensor type");
+                return Err(Box::new(e.hint("sizes and element type have an `x` between them, `tensor<4x8xf32>`")));
             }
             self.c.pos += 1;
             if dims.len() > 64 {
@@ -258,7 +276,8 @@ impl<'a> Parser<'a> {
                 DType::F64 => Ok(DType::C128),
                 _ => Err(Box::new(
                     Diagnostic::error("E0108", self.c.span(start), format!("no element type `complex<{part}>`"))
-                        .label("the parts are f32 or f64"),
+                        .label("the parts are f32 or f64")
+                        .hint("write `complex<f32>` or `complex<f64>`"),
                 )),
             };
         }
@@ -271,9 +290,12 @@ impl<'a> Parser<'a> {
         name.parse::<DType>().map_err(|_| {
             let d = Diagnostic::error("E0108", self.c.span(start), format!("no element type `{word}`"))
                 .label("not an element type of StableHLO");
-            Box::new(match did_you_mean(word, DType::all().map(DType::name)) {
+            let near = elsewhere(word).or_else(|| did_you_mean(word, DType::all().map(DType::name)));
+            Box::new(match near {
                 Some(n) => d.hint(format!("did you mean `{n}`?")),
-                None => d,
+                None => d.hint(
+                    "element types are i1, i2 to i64, ui2 to ui64, f4 to f64, bf16, complex<f32> and complex<f64>",
+                ),
             })
         })
     }
@@ -370,7 +392,28 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Smallest and largest value of an integer type.
+/// What other languages call an element type.
+fn elsewhere(word: &str) -> Option<&'static str> {
+    Some(match word {
+        "float" | "float32" | "fp32" | "single" => "f32",
+        "double" | "float64" | "fp64" => "f64",
+        "half" | "float16" | "fp16" => "f16",
+        "bfloat16" | "bfloat" => "bf16",
+        "int" | "int32" | "s32" => "i32",
+        "long" | "int64" | "s64" => "i64",
+        "short" | "int16" | "s16" => "i16",
+        "int8" | "s8" | "char" => "i8",
+        "uint8" | "u8" | "byte" => "ui8",
+        "uint16" | "u16" => "ui16",
+        "uint32" | "u32" | "uint" => "ui32",
+        "uint64" | "u64" => "ui64",
+        "bool" | "boolean" | "pred" => "i1",
+        "complex64" | "c64" => "complex<f32>",
+        "complex128" | "c128" => "complex<f64>",
+        _ => return None,
+    })
+}
+
 /// A builtin type of one word.
 fn is_scalar(word: &str) -> bool {
     let integer = word.trim_start_matches(['s', 'u']).strip_prefix('i');
@@ -379,6 +422,7 @@ fn is_scalar(word: &str) -> bool {
         || word.parse::<DType>().is_ok()
 }
 
+/// Smallest and largest value of an integer type.
 pub(crate) fn full_range(d: DType) -> (i64, i64) {
     let bits = d.bits();
     if d.is_signed_int() {

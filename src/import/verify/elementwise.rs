@@ -97,7 +97,7 @@ impl V<'_> {
             format!("operands of element types {} and {}", element(a), element(b)),
             format!("expected {}", element(a)),
         ) {
-            return;
+            return self.hint("nothing is converted in silence: put a `stablehlo.convert` before one of them");
         }
         if !self.need(
             compatible(&a.dims, &b.dims),
@@ -106,7 +106,7 @@ impl V<'_> {
             format!("operands of shapes {} and {}", print::tensor(a), print::tensor(b)),
             format!("expected {}", print::tensor(&TensorType { dims: a.dims.clone(), ..b.clone() })),
         ) {
-            return;
+            return self.hint("nothing is broadcast in silence: put a `stablehlo.broadcast_in_dim` before one of them");
         }
         if k == B::Add {
             self.add_quant();

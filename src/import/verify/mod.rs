@@ -74,7 +74,10 @@ fn sizes(f: &Func, out: &mut Vec<Diagnostic>) {
         let bytes =
             t.dims.iter().flatten().try_fold(t.dtype.bytes() as i64, |n, d| n.checked_mul(i64::try_from(*d).ok()?));
         if bytes.is_none() && !t.dims.contains(&Some(0)) {
-            out.push(Diagnostic::error("E0104", v.span, format!("`%{}` has more than 2^63 bytes", v.name)));
+            let d = Diagnostic::error("E0104", v.span, format!("`%{}` has more than 2^63 bytes", v.name));
+            out.push(
+                d.label(format!("this is {}", print::tensor(t))).hint("no device holds that; are its sizes right?"),
+            );
         }
     }
 }
@@ -296,7 +299,14 @@ impl<'a> V<'a> {
     fn fail(&mut self, span: Span, tag: &str, message: impl AsRef<str>, label: impl Into<String>) {
         let tag = if tag.is_empty() { String::new() } else { format!(" ({tag})") };
         let m = format!("`{}`{tag}: {}", self.name(), message.as_ref());
-        self.out.push(Diagnostic::error("E0401", span, m).label(label).within(self.op.span));
+        let d = Diagnostic::error("E0401", span, m).label(label).within(self.op.span);
+        self.out.push(d.hint(see(&self.name())));
+    }
+    /// Says better what to do about the last finding.
+    fn hint(&mut self, hint: impl Into<String>) {
+        if let Some(d) = self.out.last_mut() {
+            d.hint = Some(hint.into());
+        }
     }
     /// Reports if `ok` is false; returns it.
     fn need(&mut self, ok: bool, span: Span, tag: &str, message: impl AsRef<str>, label: impl Into<String>) -> bool {
@@ -315,7 +325,8 @@ impl<'a> V<'a> {
                 self.name(),
                 print::tensor(r)
             );
-            self.out.push(Diagnostic::error("E0402", self.here(), m).label(format!("expected {expected}")));
+            let d = Diagnostic::error("E0402", self.here(), m).label(format!("expected {expected}"));
+            self.out.push(d.hint(see(&self.name())));
         }
     }
     /// The result must be of this element type, quantization parameters aside.
@@ -323,7 +334,8 @@ impl<'a> V<'a> {
         let r = self.r(i);
         if !same_element(r, want) {
             let m = format!("`{}` ({tag}): result of element type {} for {}", self.name(), element(r), element(want));
-            self.out.push(Diagnostic::error("E0402", self.here(), m).label(format!("expected {}", element(want))));
+            let d = Diagnostic::error("E0402", self.here(), m).label(format!("expected {}", element(want)));
+            self.out.push(d.hint("convert it with `stablehlo.convert`, or make the types equal"));
         }
     }
     /// Both of the above.
@@ -350,6 +362,16 @@ impl<'a> V<'a> {
             "expected each once",
         );
         a && b
+    }
+}
+
+/// Where the rules of an op stand.
+pub(crate) fn see(op: &str) -> String {
+    match op.split_once('.') {
+        Some(("stablehlo", name)) => format!("its rules: https://openxla.org/stablehlo/spec#{name}"),
+        Some(("chlo", _)) => "its rules: https://openxla.org/stablehlo/generated/chlo".into(),
+        Some(("func", _)) => "a call repeats the types of the function's signature".into(),
+        _ => "the ops are listed at https://openxla.org/stablehlo/spec".into(),
     }
 }
 
