@@ -46,6 +46,24 @@ fn layouts_come_for_both_sides() {
     assert!(!call("operand_layouts = [], result_layouts = []").contains("layouts"));
 }
 
+/// Its generic form, the one that is written, has the sizes of both sides.
+#[test]
+fn a_scan_says_what_it_carries() {
+    let text = print(&load(
+        "func.func @main(%x: tensor<3x2xf32>, %c: tensor<2xf32>) -> tensor<3x2xf32> {
+  %0:2 = chlo.scan(%x) inits(%c) dimension=0 {
+  ^bb0(%a: tensor<2xf32>, %b: tensor<2xf32>):
+    %s = stablehlo.add %a, %b : tensor<2xf32>
+    stablehlo.return %s, %s : tensor<2xf32>, tensor<2xf32>
+  } : (tensor<3x2xf32>, tensor<2xf32>) -> (tensor<3x2xf32>, tensor<2xf32>)
+  return %0 : tensor<3x2xf32>
+}",
+    ));
+    let sizes = "operandSegmentSizes = array<i32: 1, 1>, resultSegmentSizes = array<i32: 1, 1>";
+    assert!(text.contains(sizes), "{text}");
+    assert_eq!(print(&load(&text)), text);
+}
+
 #[test]
 fn attributes_of_a_module_are_kept() {
     let attrs = r#"{a.array = [], a.bool = true, a.dict = {x = 1.0 : f32, y = @f}, a.index = 3 : index, a.ints = array<i64: 1, 2>, a.negative = -2 : i8, a.type = tensor<4xf32>, a.unit, a.unsigned = 200 : ui8, a.word = "b"}"#;

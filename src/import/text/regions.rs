@@ -149,7 +149,10 @@ impl<'a> Parser<'a> {
         let block = self.region(None)?;
         d.regions.push(block);
         self.c.expect(":", PLACE)?;
-        self.signature(d)
+        self.signature(d)?;
+        let outputs = (d.result_types.len() as i64 - inits).max(0);
+        d.set("resultSegmentSizes", Attr::Ints(DType::I32, vec![outputs, inits]), Span::NONE);
+        Ok(())
     }
 
     /// `(%i = %c, ...) : types attributes {...} cond {...} do {...}`
