@@ -6,6 +6,7 @@ use crate::{
     content::Model,
     elf,
     error::{At, PackageError},
+    runtime::LICENCES,
     sbom::Sbom,
     stage,
     tar::{self, Content, Tree},
@@ -56,7 +57,10 @@ pub fn archive(plan: &ArchivePlan, out: &Path) -> Result<ArchiveReport, PackageE
     let mut stored = Tree::default();
     let mut sbom = Sbom::default();
     tree.executable("bin/zml-run", Content::file(&plan.runtime)?)?;
-    sbom.program("bin/zml-run", &plan.runtime)?;
+    sbom.runtime("bin/zml-run", &plan.runtime)?;
+    for (name, text) in LICENCES {
+        tree.file(&format!("LICENSES/zml-run/{name}"), Content::Bytes(text.into()))?;
+    }
     tree.directory("lib")?;
     for vendored in &plan.vendor {
         for file in &vendored.files {

@@ -1,7 +1,7 @@
 //! Which Debian package a file belongs to, from dpkg's own files. A system without them has no owners.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
 };
@@ -15,7 +15,12 @@ pub(crate) struct Owner {
     pub(crate) distribution: String,
     /// Licence and authors, as the package states them.
     pub(crate) copyright: Option<PathBuf>,
+    /// Their names as the package gives them; where it gives a text without names, where that lies.
+    pub(crate) licences: Vec<String>,
 }
+
+/// Files that no package lists: made by one when it is installed.
+const MADE: [(&str, &str); 1] = [("etc/ssl/certs/ca-certificates.crt", "ca-certificates")];
 
 /// Owner of each path (relative to `root`) that has one.
 pub(crate) fn owners<'a>(root: &Path, paths: impl Iterator<Item = &'a str>) -> BTreeMap<String, Owner> {
@@ -28,7 +33,26 @@ pub(crate) fn owners<'a>(root: &Path, paths: impl Iterator<Item = &'a str>) -> B
     }
     let distribution = id(root);
     let versions = versions(root);
+    let owner = |package: &str, architecture: &str, version: &str| {
+        let inside = format!("usr/share/doc/{package}/copyright");
+        let copyright = Some(root.join(&inside)).filter(|c| c.is_file());
+        Owner {
+            package: package.into(),
+            version: version.into(),
+            architecture: architecture.into(),
+            distribution: distribution.clone(),
+            licences: copyright.as_deref().map(|c| licences(c, &inside)).unwrap_or_default(),
+            copyright,
+        }
+    };
     let mut found = BTreeMap::new();
+    for (path, package) in MADE {
+        let wanted = wanted.get(&format!("/{path}"));
+        let installed = versions.iter().find(|(p, _, _)| p == package);
+        if let Some((path, (_, architecture, version))) = wanted.zip(installed) {
+            found.insert((*path).to_string(), owner(package, architecture, version));
+        }
+    }
     let Ok(lists) = fs::read_dir(root.join("var/lib/dpkg/info")) else { return found };
     let mut lists: Vec<_> =
         lists.flatten().map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "list")).collect();
@@ -41,15 +65,7 @@ pub(crate) fn owners<'a>(root: &Path, paths: impl Iterator<Item = &'a str>) -> B
         let Some((_, architecture, version)) = owned else { continue };
         for line in fs::read_to_string(&list).unwrap_or_default().lines() {
             if let Some(path) = wanted.get(line) {
-                let copyright = root.join("usr/share/doc").join(package).join("copyright");
-                let owner = Owner {
-                    package: package.into(),
-                    version: version.clone(),
-                    architecture: architecture.clone(),
-                    distribution: distribution.clone(),
-                    copyright: copyright.is_file().then_some(copyright),
-                };
-                found.insert((*path).to_string(), owner);
+                found.insert((*path).to_string(), owner(package, architecture, version));
             }
         }
     }
@@ -75,6 +91,17 @@ pub(crate) fn records<'a>(owned: impl Iterator<Item = (&'a str, &'a Owner)>) -> 
     }
     records.push(("var/lib/dpkg/status".into(), status));
     records
+}
+
+/// The licences that a `copyright` file in Debian's machine-readable form names, sorted.
+fn licences(copyright: &Path, inside: &str) -> Vec<String> {
+    let text = fs::read_to_string(copyright).unwrap_or_default();
+    let named = text.lines().filter_map(|l| l.strip_prefix("License:")).map(str::trim).filter(|l| !l.is_empty());
+    let names: BTreeSet<String> = named.map(String::from).collect();
+    if text.starts_with("Format:") && !names.is_empty() {
+        return names.into_iter().collect();
+    }
+    vec![format!("see {inside}")]
 }
 
 fn id(root: &Path) -> String {
@@ -113,7 +140,7 @@ mod tests {
         assert_eq!(found.len(), 1);
         let o = &found["usr/lib/t/libx.so.1"];
         assert_eq!((o.package.as_str(), o.version.as_str(), o.architecture.as_str()), ("libx1", "2-3", "amd64"));
-        assert_eq!((o.distribution.as_str(), &o.copyright), ("debian", &None));
+        assert_eq!((o.distribution.as_str(), &o.copyright, &o.licences), ("debian", &None, &vec![]));
         let copy = tempfile::tempdir().unwrap();
         fs::create_dir_all(copy.path().join("etc")).unwrap();
         fs::copy(root.path().join("etc/os-release"), copy.path().join("etc/os-release")).unwrap();
@@ -124,5 +151,24 @@ mod tests {
         }
         assert_eq!(owners(copy.path(), ["usr/lib/t/libx.so.1", "bin/other"].into_iter()), found);
         assert!(owners(&root.path().join("none"), ["a"].into_iter()).is_empty());
+    }
+
+    #[test]
+    fn licences_and_files_that_no_list_has() {
+        let root = tempfile::tempdir().unwrap();
+        let doc = root.path().join("usr/share/doc/ca-certificates");
+        fs::create_dir_all(&doc).unwrap();
+        fs::create_dir_all(root.path().join("var/lib/dpkg/info")).unwrap();
+        fs::write(root.path().join("var/lib/dpkg/status"), "Package: ca-certificates\nArchitecture: all\nVersion: 3\n")
+            .unwrap();
+        let licences = |text: &str| {
+            fs::write(doc.join("copyright"), text).unwrap();
+            let found = owners(root.path(), ["etc/ssl/certs/ca-certificates.crt"].into_iter());
+            found["etc/ssl/certs/ca-certificates.crt"].licences.clone()
+        };
+        let stanzas =
+            "Format: https://x\n\nFiles: *\nLicense: MPL-2.0\n\nFiles: a\nLicense: GPL-2+\n text\n\nLicense: MPL-2.0\n";
+        assert_eq!(licences(stanzas), ["GPL-2+", "MPL-2.0"]);
+        assert_eq!(licences("It is free.\nLicense: so\n"), ["see usr/share/doc/ca-certificates/copyright"]);
     }
 }

@@ -5,6 +5,7 @@ use crate::{
     archive::file_name,
     content::Model,
     error::PackageError,
+    runtime::LICENCES,
     sbom::Sbom,
     tar::{Content, Tree},
     vendor::Vendored,
@@ -54,7 +55,10 @@ pub(crate) fn of(
     let mut runtime = Tree::default();
     let bin = if on_image { "usr/bin/zml-run" } else { "bin/zml-run" };
     runtime.executable(bin, Content::file(&plan.runtime)?)?;
-    sbom.program(bin, &plan.runtime)?;
+    sbom.runtime(bin, &plan.runtime)?;
+    for (name, text) in LICENCES {
+        runtime.file(&format!("usr/share/doc/zml-run/{name}"), Content::Bytes(text.into()))?;
+    }
     for license in &plan.licenses {
         runtime.file(&format!("usr/share/doc/zml/{}", file_name(license)?), Content::file(license)?)?;
     }

@@ -16,6 +16,7 @@ mod image;
 mod layers;
 mod layout;
 mod registry;
+mod runtime;
 mod sbom;
 mod stage;
 mod tar;

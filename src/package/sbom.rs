@@ -8,6 +8,7 @@ use crate::{
     dpkg::Owner,
     error::{At, PackageError},
     layout::canonical,
+    runtime,
     vendor::VendoredFile,
 };
 use serde_json::{Value, json};
@@ -42,17 +43,20 @@ impl Sbom {
         let name = name(path);
         self.add(path, here, json!({ "type": "application", "name": name, "version": version, "licenses": licence }))
     }
+    /// zml-run in a package of a model, with its parts inside its entry.
+    pub(crate) fn runtime(&mut self, path: &str, here: &Path) -> Result<(), PackageError> {
+        self.program(path, here)?;
+        let crates = runtime::parts().map(|(name, version, licence)| {
+            part(name, version, licence, &format!("pkg:cargo/{name}@{}", escaped(version)))
+        });
+        if let Some((_, component)) = self.0.last_mut() {
+            component["components"] = crates.collect();
+        }
+        Ok(())
+    }
     /// A part of a program: it has no file of its own.
     pub(crate) fn part(&mut self, name: &str, version: &str, licence: &str, purl: &str) {
-        let mut component = json!({ "type": "library", "name": name, "version": version });
-        if !purl.is_empty() {
-            component["purl"] = purl.into();
-        }
-        if !licence.is_empty() {
-            component["licenses"] = json!([{ "expression": licence }]);
-        }
-        component["bom-ref"] = format!("part:{name}@{version}").into();
-        self.0.push((format!("part:{name}@{version}"), component));
+        self.0.push((format!("part:{name}@{version}"), part(name, version, licence, purl)));
     }
     pub(crate) fn model(&mut self, path: &str, model: &Model) -> Result<(), PackageError> {
         let m = &model.artifact.manifest.model;
@@ -101,10 +105,13 @@ impl Sbom {
         let component = match owner {
             None => json!({ "type": "file", "name": name(path) }),
             Some(o) => {
-                // `~` and `:` stand in Debian versions and have to be escaped in a package URL.
-                let version = o.version.replace('%', "%25").replace(':', "%3A").replace('+', "%2B");
-                let purl = format!("pkg:deb/{}/{}@{version}?arch={}", o.distribution, o.package, o.architecture);
-                json!({ "type": "library", "name": o.package, "version": o.version, "purl": purl })
+                let (name, version) = (&o.package, escaped(&o.version));
+                let purl = format!("pkg:deb/{}/{name}@{version}?arch={}", o.distribution, o.architecture);
+                let mut component = json!({ "type": "library", "name": name, "version": o.version, "purl": purl });
+                if !o.licences.is_empty() {
+                    component["licenses"] = o.licences.iter().map(|l| json!({ "license": { "name": l } })).collect();
+                }
+                component
             }
         };
         self.add(path, here, component)
@@ -147,6 +154,24 @@ pub(crate) fn digests(document: &[u8]) -> Result<BTreeMap<String, String>, Strin
         found.insert(path.to_string(), digest.to_string());
     }
     Ok(found)
+}
+
+fn part(name: &str, version: &str, licence: &str, purl: &str) -> Value {
+    let mut component = json!({
+        "type": "library", "bom-ref": format!("part:{name}@{version}"), "name": name, "version": version,
+    });
+    if !purl.is_empty() {
+        component["purl"] = purl.into();
+    }
+    if !licence.is_empty() {
+        component["licenses"] = json!([{ "expression": licence }]);
+    }
+    component
+}
+
+/// `%`, `:` and `+` stand in versions and have to be escaped in a package URL.
+fn escaped(version: &str) -> String {
+    version.replace('%', "%25").replace(':', "%3A").replace('+', "%2B")
 }
 
 fn property(name: &str, value: &str) -> Value {

@@ -70,7 +70,15 @@ fn archive_has_everything_and_the_same_bytes_from_another_folder() {
         let report = archive(&plan, &out).unwrap();
         assert_eq!(
             report.files,
-            ["LICENSES/LICENSE", "bin/zml-run", "model/tiny.zml", "model/w.safetensors", "sbom.cdx.json"],
+            [
+                "LICENSES/LICENSE",
+                "LICENSES/zml-run/LICENSE",
+                "LICENSES/zml-run/THIRD-PARTY",
+                "bin/zml-run",
+                "model/tiny.zml",
+                "model/w.safetensors",
+                "sbom.cdx.json"
+            ],
         );
         let bytes = fs::read(&out).unwrap();
         assert_eq!(report.bytes, bytes.len() as u64);
@@ -355,6 +363,10 @@ fn sbom_outline(document: &Value) -> Value {
     let mut d = document.clone();
     for c in d["components"].as_array_mut().unwrap() {
         c["hashes"][0]["content"] = Value::Null;
+        // One part is enough: a new version of another is no news.
+        if let Some(parts) = c.get_mut("components").and_then(Value::as_array_mut) {
+            parts.truncate(1);
+        }
     }
     d
 }
