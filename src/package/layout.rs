@@ -11,8 +11,9 @@ use oci_spec::image::{
 };
 use sha2::{Digest, Sha256};
 use std::{
-    fs::{self, File},
+    fs::{self, File, Permissions},
     io::{self, BufWriter, Read, Write},
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     str::FromStr,
 };
@@ -69,7 +70,7 @@ impl LayoutWriter<'_> {
 
     pub(crate) fn layer(&self, tree: &Tree, mtime: u64, compression: Compression) -> Result<Layer, PackageError> {
         let folder = blobs(self.0);
-        let temporary = tempfile::NamedTempFile::new_in(&folder).at("write", &folder)?;
+        let temporary = temporary(&folder)?;
         let file = BufWriter::with_capacity(1 << 20, temporary.as_file().try_clone().at("write", &folder)?);
         let encoder = Encoder::new(compression, Hashed::new(file)).at("write", &folder)?;
         let mut tar = Hashed::new(encoder);
@@ -101,7 +102,7 @@ impl LayoutWriter<'_> {
     ) -> Result<(), PackageError> {
         let expected = sha256_of(blob, self.0)?;
         let folder = blobs(self.0);
-        let temporary = tempfile::NamedTempFile::new_in(&folder).at("write", &folder)?;
+        let temporary = temporary(&folder)?;
         let mut out = Hashed::new(BufWriter::new(temporary.as_file().try_clone().at("write", &folder)?));
         write(&mut out)?;
         out.flush().at("write", &folder)?;
@@ -122,9 +123,7 @@ impl LayoutWriter<'_> {
     }
 
     fn keep(&self, temporary: tempfile::NamedTempFile, name: &str) -> Result<(), PackageError> {
-        use std::os::unix::fs::PermissionsExt;
         let path = blobs(self.0).join(name);
-        temporary.as_file().set_permissions(fs::Permissions::from_mode(0o644)).at("write", &path)?;
         temporary.as_file().sync_all().at("write", &path)?;
         temporary.persist(&path).map_err(|e| e.error).at("write", path)?;
         Ok(())
@@ -134,6 +133,11 @@ impl LayoutWriter<'_> {
         let path = self.0.join("index.json");
         fs::write(&path, canonical(index)).at("write", path)
     }
+}
+
+/// A blob that has no name yet, with the rights that the umask leaves.
+fn temporary(folder: &Path) -> Result<tempfile::NamedTempFile, PackageError> {
+    tempfile::Builder::new().permissions(Permissions::from_mode(0o666)).tempfile_in(folder).at("write", folder)
 }
 
 fn blobs(dir: &Path) -> PathBuf {

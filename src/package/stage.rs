@@ -1,14 +1,15 @@
 //! Output that appears under its final name complete or not at all: written beside it under a temporary name, synced,
-//! and renamed. A killed run leaves at most a hidden `.NAME.*.tmp`.
+//! and renamed. A killed run leaves at most a hidden `.NAME.*.tmp`, which a later run for the same name removes.
 
 use crate::error::{At, PackageError};
-use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
 use std::{
     ffi::OsString,
     fs::{self, File, Permissions},
     io::{self, BufWriter, Write},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 fn parent(path: &Path) -> &Path {
@@ -25,17 +26,46 @@ fn prefix(path: &Path) -> OsString {
     name
 }
 
+/// How old something temporary is before it is taken for left: it is not locked at once when it is made.
+const LEFT_AFTER: Duration = Duration::from_secs(60);
+
+/// Removes what killed runs left beside `path`: nobody holds a lock on that any more.
+fn sweep(path: &Path) {
+    let prefix = prefix(path);
+    for entry in fs::read_dir(parent(path)).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        if !name.as_encoded_bytes().starts_with(prefix.as_encoded_bytes())
+            || !name.as_encoded_bytes().ends_with(b".tmp")
+        {
+            continue;
+        }
+        let is_old = |e: &fs::DirEntry| e.metadata().ok()?.modified().ok()?.elapsed().ok().map(|age| age > LEFT_AFTER);
+        if is_old(&entry) == Some(true) && File::open(entry.path()).is_ok_and(|f| lock(&f)) {
+            // What cannot be removed stays; the next run tries again.
+            let _ =
+                if entry.path().is_dir() { fs::remove_dir_all(entry.path()) } else { fs::remove_file(entry.path()) };
+        }
+    }
+}
+
+/// Locks until the file is closed. False if it is locked, or the file system knows no locks.
+fn lock(file: &File) -> bool {
+    flock(file, FlockOperation::NonBlockingLockExclusive).is_ok()
+}
+
 /// Writes a file through `fill`; an existing file is replaced in one step.
 pub(crate) fn file<T>(
     path: &Path,
     fill: impl FnOnce(BufWriter<File>) -> Result<(BufWriter<File>, T), PackageError>,
 ) -> Result<T, PackageError> {
+    sweep(path);
     let temporary = tempfile::Builder::new()
         .prefix(&prefix(path))
         .suffix(".tmp")
         .permissions(Permissions::from_mode(0o666))
         .tempfile_in(parent(path))
         .at("write beside", path)?;
+    lock(temporary.as_file());
     let (mut out, value) = fill(BufWriter::with_capacity(1 << 20, temporary.as_file().try_clone().at("write", path)?))?;
     out.flush().at("write", path)?;
     out.get_ref().sync_all().at("write", path)?;
@@ -47,16 +77,21 @@ pub(crate) fn file<T>(
 pub(crate) struct Folder {
     temporary: tempfile::TempDir,
     target: PathBuf,
+    /// Open, so that it is not taken for left.
+    _locked: File,
 }
 impl Folder {
     pub(crate) fn beside(target: &Path) -> Result<Self, PackageError> {
+        sweep(target);
         let temporary = tempfile::Builder::new()
             .prefix(&prefix(target))
             .suffix(".tmp")
             .permissions(Permissions::from_mode(0o777))
             .tempdir_in(parent(target))
             .at("write beside", target)?;
-        Ok(Folder { temporary, target: target.into() })
+        let locked = File::open(temporary.path()).at("write beside", target)?;
+        lock(&locked);
+        Ok(Folder { temporary, target: target.into(), _locked: locked })
     }
     pub(crate) fn path(&self) -> &Path {
         self.temporary.path()
@@ -122,5 +157,33 @@ mod tests {
         }
         assert_eq!(fs::read_to_string(target.join("f")).unwrap(), "second");
         assert_eq!(names(dir.path()), ["d"]);
+    }
+
+    #[test]
+    fn what_killed_runs_left_is_removed_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("d");
+        let old = std::time::SystemTime::now() - 2 * LEFT_AFTER;
+        let mut kept = vec![];
+        for name in [".d.left.tmp", ".d.file.tmp", ".d.held.tmp", ".d.young.tmp", ".e.left.tmp", ".d.other"] {
+            let path = dir.path().join(name);
+            if name == ".d.file.tmp" {
+                fs::write(&path, b"x").unwrap()
+            } else {
+                fs::create_dir(&path).unwrap()
+            }
+            let file = File::open(&path).unwrap();
+            if name != ".d.young.tmp" {
+                file.set_modified(old).unwrap();
+            }
+            if name == ".d.held.tmp" {
+                assert!(lock(&file));
+                kept.push(file);
+            }
+        }
+        Folder::beside(&target).unwrap().publish(|_| false).unwrap();
+        let mut left = names(dir.path());
+        left.sort();
+        assert_eq!(left, [".d.held.tmp", ".d.other", ".d.young.tmp", ".e.left.tmp", "d"]);
     }
 }
