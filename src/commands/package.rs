@@ -11,7 +11,7 @@ use crate::{
 };
 use serde_json::json;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
 };
 use zml_format::Artifact;
@@ -43,6 +43,13 @@ pub fn run(args: &Package, printer: Printer) -> Result<(), Failure> {
             licenses: args.license.clone(),
             mtime,
         };
+        let needed: BTreeSet<&str> = plan.vendor.iter().flat_map(Vendored::needs_installed).collect();
+        if !needed.is_empty() {
+            let names = needed.into_iter().collect::<Vec<_>>().join(", ");
+            printer.note(&format!(
+                "note: {names} must be on the machine that the archive runs on; an image has what it needs"
+            ));
+        }
         let report = zmlc_package::archive(&plan, out).map_err(|e| failure(&e))?;
         printer.result(
             &format!("{}: {} bytes, {} unpacked\n", out.display(), report.bytes, report.unpacked),

@@ -80,6 +80,13 @@ const SYSTEM: &[&str] = &[
     "libz",
 ];
 
+/// Those of [`SYSTEM`] that a machine may lack on which the runtime starts.
+const NOT_EVERYWHERE: &[&str] = &["libstdc++", "libz"];
+
+pub(super) fn is_everywhere(name: &str) -> bool {
+    !NOT_EVERYWHERE.contains(&stem(name))
+}
+
 /// Who brings a library that no source has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Host {

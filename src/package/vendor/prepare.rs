@@ -2,7 +2,7 @@
 //! GPUs alone where its licence, or the user against it, allows that. Made once: the cache keeps them by the digest of
 //! what they were made from and how.
 
-use super::{Cache, Closure, Library, Root, Unpacked, cache, closure, runpath};
+use super::{Cache, Closure, Library, Root, Unpacked, cache, closure, known, runpath};
 use crate::{
     error::{At, PackageError},
     stage::Folder,
@@ -110,6 +110,11 @@ pub fn prepare(sources: &[Unpacked], selection: &Selection, cache: &Cache) -> Re
 }
 
 impl Vendored {
+    /// What the libraries need of the system and a machine may lack on which the runtime starts. An image brings it.
+    pub fn needs_installed(&self) -> impl Iterator<Item = &str> {
+        self.system.iter().map(String::as_str).filter(|n| !known::is_everywhere(n))
+    }
+
     fn add(
         &mut self,
         source: &Unpacked,
@@ -158,7 +163,7 @@ impl Vendored {
             changes: made.changes,
         });
         // Which of a library's own files a package holds is no change of any of them.
-        let Some(folder) = super::known::data(name) else { return Ok(()) };
+        let Some(folder) = known::data(name) else { return Ok(()) };
         for d in source.data.iter().filter(|d| d.name.starts_with(folder)) {
             if selection.trim && !serves(&d.name, selection.archs) {
                 continue;

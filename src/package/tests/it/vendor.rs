@@ -272,6 +272,9 @@ fn libraries_that_no_elf_names_and_those_that_are_missing() {
     let e = prepare(&sources, &selection(&roots, &[], false), &cache).unwrap_err();
     assert!(e.code() == "E1225" && e.to_string().contains("`libcublasLt`, needed by libcudnn_adv.so.9"), "{e}");
     assert!(closure(&sources, &roots[..1], "arm64").libraries.is_empty());
+    let of_the_system = ["libz.so.1", "libc.so.6"].map(root);
+    let made = prepare(&sources, &selection(&of_the_system, &[], false), &cache).unwrap();
+    assert_eq!(made.needs_installed().collect::<Vec<_>>(), ["libz.so.1"]);
 }
 
 #[test]
