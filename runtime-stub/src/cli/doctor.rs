@@ -44,10 +44,10 @@ pub fn report(json: bool) -> String {
 /// A line for each backend of the model and for what lies outside of it; and whether it would run.
 pub fn of_model(artifact: &Artifact, weights: Option<&Path>, json: bool) -> (String, bool) {
     let mut rows = vec![];
-    let mut serves = false;
+    let (mut devices, mut called) = (vec![], vec![]);
     for (backend, found) in survey(&artifact.manifest.profiles) {
         let name = backend.name();
-        serves |= found.is_ok();
+        devices.push((backend, found.is_ok()));
         rows.push(match found {
             Ok((d, profile)) => {
                 [name.into(), "ok".into(), format!("{d}, driver {}, profile {profile}", d.driver), String::new()]
@@ -57,18 +57,22 @@ pub fn of_model(artifact: &Artifact, weights: Option<&Path>, json: bool) -> (Str
     }
     for (backend, found) in drivers::libraries(&artifact.manifest.profiles) {
         let what = format!("{backend} libraries");
-        serves &= found.is_ok();
+        called.push((backend, found.is_ok()));
         rows.push(match found {
             Ok(path) => [what, "ok".into(), path.display().to_string(), String::new()],
             Err(u) => [what, "no".into(), u.cause, u.remedy],
         });
     }
+    let mut serves = runs(&devices, &called);
     let places = WeightPlaces::of(artifact, weights);
     if let Some(found) = find_all(artifact, &places) {
         serves &= found.is_ok();
         rows.push(match found {
             Ok(what) => ["weights".into(), "ok".into(), what, String::new()],
-            Err(e) => ["weights".into(), "no".into(), e.to_string().replace('\n', ";"), String::new()],
+            Err(e) => {
+                let lines: Vec<String> = e.to_string().lines().map(|l| l.trim().to_string()).collect();
+                ["weights".into(), "no".into(), lines.join("; "), String::new()]
+            }
         });
     }
     let model = &artifact.manifest.model;
@@ -91,4 +95,25 @@ pub fn of_model(artifact: &Artifact, weights: Option<&Path>, json: bool) -> (Str
         format!("{} {}\n{}", model.name, model.version, rows.iter().map(row).collect::<String>())
     };
     (text, serves)
+}
+
+/// Whether the model would run, by what was found of each backend, best first, and of the libraries that backends call:
+/// it runs on the first backend with a device, and needs that one's library alone.
+fn runs(devices: &[(Backend, bool)], libraries: &[(Backend, bool)]) -> bool {
+    let chosen = devices.iter().find(|(_, found)| *found);
+    chosen.is_some_and(|(backend, _)| !libraries.contains(&(*backend, false)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_counts_where_its_backend_is_the_one_that_runs() {
+        let (cuda, vulkan) = (Backend::Cuda, Backend::Vulkan);
+        assert!(runs(&[(cuda, false), (vulkan, true)], &[(cuda, false)]));
+        assert!(!runs(&[(cuda, true), (vulkan, true)], &[(cuda, false)]));
+        assert!(runs(&[(cuda, true), (vulkan, false)], &[(cuda, true)]));
+        assert!(!runs(&[(cuda, false), (vulkan, false)], &[(cuda, true)]));
+    }
 }
