@@ -23,6 +23,8 @@ const LAUNCH: u64 = 20_000_000;
 const BYTE: u64 = 20;
 /// Scalar operations of one element from which on it is looked for what several of them share.
 const LONG: u64 = 1024;
+/// Scalar operations of an element that are rather done again than read.
+const LIGHT: u64 = 4;
 /// How far back a sibling reduction is looked for, in groups.
 const SIBLINGS: usize = 48;
 
@@ -108,7 +110,7 @@ fn map(f: &mut Grouper, node: Node) {
     let wanted = f.is_wanted(node);
     // A copy or a broadcast is nothing to keep a group open for, but parts that were computed apart are.
     let joins_parts = name(view.nodes[node].op) == "tensor.concat" && f.cost[node] > 0;
-    if view.nodes[node].cost > 0 || wanted || joins_parts {
+    if (view.nodes[node].cost > 0 || wanted || joins_parts) && !is_of_reductions(f, node) {
         for g in f.need(&under.inputs).into_iter().rev().filter(|g| f.groups[*g].hero != Hero::Host).collect::<Vec<_>>()
         {
             match f.may_join(node, g) {
@@ -130,6 +132,20 @@ fn map(f: &mut Grouper, node: Node) {
     if wanted {
         own_loop(f, node, "elementwise ops whose value must be in memory");
     }
+}
+
+/// Whether only reductions read a light op of what another reduction has to find in memory anyway, as those of a variance
+/// do beside those of a mean: they compute it as they go, and share the reading.
+fn is_of_reductions(f: &Grouper, node: Node) -> bool {
+    let view = f.view;
+    let n = &view.nodes[node];
+    let reduces = |r: &Node| view.nodes[*r].kind == Kind::Reduce;
+    let is_constant = |v: &Val| view.values[*v].def.is_some_and(|d| view.nodes[d].kind == Kind::Constant);
+    let mut reads = n.reads.iter().filter(|v| view.values[**v].elements() > 1 && !is_constant(v));
+    n.cost <= LIGHT
+        && !f.is_wanted(node)
+        && view.values[n.results[0]].readers.iter().all(reduces)
+        && reads.all(|v| view.values[*v].readers.iter().any(reduces))
 }
 
 /// Scalar operations of one element of `node` if what several ops share is computed once: in a hash or a cipher, where each
@@ -341,7 +357,7 @@ fn readers(f: &Grouper, node: Node) -> Vec<usize> {
 }
 fn may_leave(f: &Grouper, x: Node, g: usize) -> bool {
     let n = &f.view.nodes[x];
-    if n.kind != Kind::Map || f.is_wanted(x) || n.cost > 4 || f.groups[g].members.len() == 1 {
+    if n.kind != Kind::Map || f.is_wanted(x) || n.cost > LIGHT || f.groups[g].members.len() == 1 {
         return false;
     }
     // Nothing of the group itself reads it, and no reader would compute it over and over.

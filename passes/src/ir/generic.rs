@@ -1,6 +1,9 @@
 //! linalg.generic, read once into plain data.
 
-use super::{AttributeLike, Blk, O, TypeLike, V, ValueLike, array, attr, block, i32s_attr, name, operands, shape};
+use super::{
+    AttributeLike, Blk, O, TypeLike, V, ValueLike, arg, array, attr, block, def, i32s_attr, key, name, operand,
+    operands, ops, result, shape,
+};
 use melior::ir::{AffineMap, Attribute};
 use mlir_sys::*;
 
@@ -61,4 +64,20 @@ impl<'c> Generic<'c> {
         }
         bounds
     }
+}
+
+/// What an elementwise op does nothing to but to widen it to another float.
+pub fn widens<'c>(op: O<'c>) -> Option<V<'c>> {
+    let g = Generic::of(op).filter(|g| g.is_parallel() && g.ins.len() == 1 && g.outs.len() == 1)?;
+    let [widen, end] = ops(g.body)[..] else { return None };
+    let in_place = g.in_map(0).is_identity() && g.out_map(0).is_identity();
+    let handed = key(operand(widen, 0)) == key(arg(g.body, 0)) && key(operand(end, 0)) == key(result(widen, 0));
+    (in_place && handed && name(widen) == "arith.extf").then_some(g.ins[0])
+}
+/// What `v` was widened from.
+pub fn unwidened<'c>(mut v: V<'c>) -> V<'c> {
+    while let Some(from) = def(v).and_then(widens) {
+        v = from;
+    }
+    v
 }

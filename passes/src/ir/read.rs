@@ -251,6 +251,9 @@ pub fn int_attr(op: O, name: &str) -> Option<i64> {
     let a: IntegerAttribute = attr(op, name)?.try_into().ok()?;
     Some(a.value())
 }
+/// Predicates of `arith.cmpf` by their numbers: `oeq`, and its opposite.
+pub const OEQ: i64 = 1;
+pub const UNE: i64 = 13;
 pub fn bool_attr(op: O, name: &str) -> Option<bool> {
     let a: BoolAttribute = attr(op, name)?.try_into().ok()?;
     Some(a.value())

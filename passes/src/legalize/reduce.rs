@@ -39,8 +39,10 @@ pub(super) fn reduce<'c>(cx: &mut Cx<'_, '_, 'c>, dims: &[u64]) -> Result<Vec<Va
     if dims.is_empty() {
         return over_nothing(cx, &types);
     }
+    // A maximum is the same in f32, where those who look for it find it whatever the element type.
     if let (1, Some(kind)) = (n, combiner(&cx.op.regions[0]))
-        && widens(&cx.op.regions[0], types[0])
+        && accumulator(types[0]) != types[0]
+        && matches!(kind, BinaryOp::Add | BinaryOp::Multiply | BinaryOp::Maximum | BinaryOp::Minimum)
     {
         let acc = accumulator(types[0]);
         let to = |v: Val<'c>, s: &[i64], from, to| {

@@ -6,6 +6,7 @@
 //!
 //! It must not move arithmetic: what is computed where is fuse's decision.
 
+mod any;
 mod check;
 mod copies;
 mod reshapes;
@@ -47,6 +48,7 @@ impl Pass for Simplify {
                 changed |= splats::fold(&b, block);
                 changed |= splats::uniform(&b, block);
                 changed |= reshapes::fold(&b, block);
+                changed |= any::of_maximum(&b, block);
             }
             if !changed {
                 return Ok(());

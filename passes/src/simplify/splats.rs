@@ -5,7 +5,7 @@ use crate::ir::{rewrite::*, *};
 use melior::ir::{AffineMap, Attribute, attribute::DenseElementsAttribute};
 
 /// The one value of a constant tensor or of a fill with a constant.
-fn value_of<'c>(v: V<'c>) -> Option<Attribute<'c>> {
+pub(super) fn value_of<'c>(v: V<'c>) -> Option<Attribute<'c>> {
     let op = def(v)?;
     match name(op) {
         "arith.constant" if !has_attr(op, "zml.position") => {

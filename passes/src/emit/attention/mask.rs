@@ -22,7 +22,7 @@ pub struct Mask<'c> {
 }
 impl<'c> Mask<'c> {
     pub fn of(r: &Roles<'c>) -> Option<Self> {
-        let mut v = operand(r.max, 0);
+        let mut v = r.score;
         while let Some(op) = def(v).filter(|op| hands_on(*op)) {
             v = operand(op, 0);
         }

@@ -6,7 +6,7 @@ use super::{
         index::Ix,
         output::{Item, items, write},
     },
-    Job, State, finite, row,
+    Job, State, divided, finite, row,
     split::exchange,
 };
 use crate::ir::*;
@@ -46,7 +46,7 @@ fn within_subgroup<'c>(em: &mut Em<'c>, b: &B<'c>, job: &Job<'_, 'c>, state: Sta
         max = b.same("arith.maximumf", &[max, other]);
         offset *= 2;
     }
-    let against = finite(em, b, max);
+    let against = finite(em, b, job.r, max);
     let difference = b.same("arith.subf", &[state.max, against]);
     let shrink = b.same("math.exp", &[difference]);
     let sum_up = |em: &mut Em<'c>, x: V<'c>| {
@@ -109,7 +109,7 @@ fn last<'c>(em: &mut Em<'c>, b: &B<'c>, job: &Job<'_, 'c>, number: Ix) {
         })
         .collect();
     let max = all[1..].iter().fold(all[0], |m, x| b.same("arith.maximumf", &[m, *x]));
-    let against = finite(em, b, max);
+    let against = finite(em, b, r, max);
     let zero = em.zero(b.f32());
     let mut sum = zero;
     let mut factors = vec![];
@@ -127,7 +127,7 @@ fn last<'c>(em: &mut Em<'c>, b: &B<'c>, job: &Job<'_, 'c>, number: Ix) {
         let theirs = load(em, b, values, at);
         whole = b.addf(whole, b.mulf(theirs, *factor));
     }
-    let whole = if r.is_divided { b.same("arith.divf", &[whole, sum]) } else { whole };
+    let whole = if r.is_divided { divided(em, b, whole, sum) } else { whole };
     let row = row(em, plan, job.unit, j);
     let position = em.ix.constant(0);
     let loops = r.loops(em, row, position, Some(element));
@@ -151,7 +151,7 @@ fn last<'c>(em: &mut Em<'c>, b: &B<'c>, job: &Job<'_, 'c>, number: Ix) {
         for item in of_rows {
             let (op, x) = of_row(item).expect("just seen");
             let dims = i64s_attr(op, "dimensions").unwrap_or_default();
-            let given = r.index_of(em, operand(op, 0), row, position).expect("weights are made from it");
+            let given = r.index_of(em, unwidened(operand(op, 0)), row, position).expect("weights are made from it");
             let at: Vec<Ix> = (0..given.len()).filter(|d| !dims.contains(&(*d as i64))).map(|d| given[d]).collect();
             let at = em.ix.linear(&at, &item.shape);
             em.store(b, frame.outs[item.result], at, &vec![x]);

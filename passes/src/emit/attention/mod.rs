@@ -47,6 +47,9 @@ struct Roles<'c> {
     max: O<'c>,
     sum: O<'c>,
     scores: O<'c>,
+    /// What the maximum is taken of, and what is summed up, as the weights are made from them.
+    score: V<'c>,
+    exponential: V<'c>,
 }
 impl<'c> Roles<'c> {
     fn of(d: &Dispatch<'c>) -> Option<Self> {
@@ -72,7 +75,8 @@ impl<'c> Roles<'c> {
         };
         let weights = (0..2).find(|i| from(out.nest.ins[*i], max))?;
         let is_divided = from(out.nest.ins[weights], sum);
-        Some(Roles { out, weights, is_divided, max, sum, scores })
+        let [score, exponential] = [max, sum].map(|op| unwidened(operand(op, 0)));
+        Some(Roles { out, weights, is_divided, max, sum, scores, score, exponential })
     }
     /// Loops that the weights have and the values do not.
     fn mine(&self) -> &[usize] {
@@ -323,8 +327,20 @@ fn float<'c>(em: &mut Em<'c>, b: &B<'c>, x: f64) -> V<'c> {
     let t = b.f32();
     em.constant(melior::ir::attribute::FloatAttribute::new(b.c, t, x).into(), t)
 }
+/// A row's weighted sum over the sum of its weights. The greatest score has the weight 1, so that is at least 1, or 0 where
+/// weights leave the whole row out: its weighted sum is 0.
+fn divided<'c>(em: &mut Em<'c>, b: &B<'c>, weighted: V<'c>, sum: V<'c>) -> V<'c> {
+    let one = float(em, b, 1.0);
+    b.same("arith.divf", &[weighted, b.same("arith.maximumf", &[sum, one])])
+}
 /// A maximum that differences are taken with: where nothing but minus infinity was seen they would be no numbers.
-fn finite<'c>(em: &mut Em<'c>, b: &B<'c>, max: V<'c>) -> V<'c> {
-    let lowest = float(em, b, f64::from(f32::MIN));
+fn finite<'c>(em: &mut Em<'c>, b: &B<'c>, r: &Roles<'c>, max: V<'c>) -> V<'c> {
+    // Of the scores' type, to which it may be rounded.
+    let lowest = match elem(r.score.r#type()).to_string().as_str() {
+        "f16" => -65504.0,
+        "bf16" => f64::from(f32::from_bits(0xff7f_0000)),
+        _ => f64::from(f32::MIN),
+    };
+    let lowest = float(em, b, lowest);
     b.same("arith.maximumf", &[max, lowest])
 }

@@ -36,7 +36,7 @@ pub fn weight<'c>(
     max: Option<V<'c>>,
 ) -> [Option<V<'c>>; 3] {
     let (weights, at) = r.weights_at(em, row, position);
-    let (score, exponential) = (operand(r.max, 0), operand(r.sum, 0));
+    let (score, exponential) = (r.score, r.exponential);
     let (one, zero) = (float(em, b, 1.0), em.zero(b.f32()));
     for (op, x) in [(r.max, max.unwrap_or(zero)), (r.sum, one)] {
         let v = result(op, 0);
@@ -121,7 +121,7 @@ pub fn some<'c>(em: &mut Em<'c>, b: &B<'c>, job: &Job<'_, 'c>, positions: &[Ix],
     let mut all = vec![];
     for ((row, state), scores) in job.rows.iter().zip(states).zip(&scores) {
         let max = scores.iter().fold(state.max, |m, s| b.same("arith.maximumf", &[m, *s]));
-        let against = finite(em, b, max);
+        let against = finite(em, b, r, max);
         let difference = b.same("arith.subf", &[state.max, against]);
         let shrink = b.same("math.exp", &[difference]);
         let mut sum = b.mulf(state.sum, shrink);

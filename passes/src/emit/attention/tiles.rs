@@ -20,7 +20,7 @@ use super::{
         output::{Item, items, write},
         tile::loops,
     },
-    Roles, finite, float,
+    Roles, divided, finite, float,
     mask::{LOW, Mask, Reach},
     split::exchange,
     steps::{as_f32, as_type},
@@ -446,7 +446,7 @@ impl<'c> Work<'_, 'c> {
             barrier(b);
             let mut maxima = carried.to_vec();
             self.each_run(em, b, tile, &mut |em, b, run| {
-                let score = operand(self.r.max, 0);
+                let score = self.r.score;
                 let at = self.index(em, score, run.row, run.position);
                 let scores = em.eval(b, score, &at);
                 for x in scores {
@@ -464,7 +464,7 @@ impl<'c> Work<'_, 'c> {
             None => turns,
             Some(_) => self.all_if_nothing_counts(em, b, (tiles, turns), &maxima),
         };
-        let maxima: Vec<V> = maxima.into_iter().map(|x| finite(em, b, x)).collect();
+        let maxima: Vec<V> = maxima.into_iter().map(|x| finite(em, b, self.r, x)).collect();
         let mut init = vec![em.zero(b.f32()); rows];
         init.extend(self.no_sums(em, b, self.plan.kept / EDGE));
         let all = self.turns(em, b, (tiles, turns), &init, |em, b, tile, next, carried| {
@@ -573,7 +573,7 @@ impl<'c> Work<'_, 'c> {
             let x = as_type(em, b, x, elem(v.r#type()));
             em.heroes.insert(key(v), vec![(vec![], vec![x])]);
         }
-        let exponential = operand(r.sum, 0);
+        let exponential = r.exponential;
         em.watched.insert(key(exponential), None);
         let weights = r.out.nest.ins[r.weights];
         let at = self.index(em, weights, run.row, run.position);
@@ -671,7 +671,7 @@ impl<'c> Work<'_, 'c> {
             let index = nest.out_index(em, 0, &loops);
             let inits = em.eval(b, nest.outs[0], &index);
             let of = |lanes: &Lanes<'c>, k: usize| lanes[if lanes.len() == 1 { 0 } else { k }];
-            let whole = |k| b.addf(of(&inits, k), b.same("arith.divf", &[of(&products, k), of(&sums, k)]));
+            let whole = |k| b.addf(of(&inits, k), divided(em, b, of(&products, k), of(&sums, k)));
             let lanes: Lanes = (0..products.len()).map(whole).collect();
             let out = result(nest.op, 0);
             let at = em.ix.linear(&index, &shape(out.r#type()));

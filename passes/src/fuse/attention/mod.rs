@@ -9,6 +9,8 @@
 //! with reshapes, transposes, broadcasts and conversions anywhere between. The four reductions and what stands between
 //! them become one group: its kernel goes along t once and keeps neither s nor e in memory.
 //!
+//! Where the maximum of a row is minus infinity the weights may be chosen to be zero instead.
+//!
 //! A part of one that is cut along t (`split`) leaves the division to what puts the parts together:
 //! `e = exp(s - max(m, lowest finite))`, `o = sum along t of e · v`, and m and l are results too.
 
@@ -49,6 +51,12 @@ pub struct Attention {
 
 /// The maximum with the lowest finite f32: it keeps differences with a maximum over nothing from being no numbers.
 const CLAMPED: &str = "clamped";
+
+/// Whether it is minus infinity, or anything else.
+const NOTHING: &str = "nothing";
+const SOMETHING: &str = "something";
+/// The second, but zero where the first is minus infinity.
+const UNLESS_NOTHING: &str = "unless nothing";
 
 /// A scalar as the ops between two tensors compute it.
 enum Expr {
@@ -109,6 +117,10 @@ impl Weights {
         let mut trace = Trace { view, t, visited: HashMap::new() };
         let expr = trace.expr(value, index, 64);
         let visited = trace.visited;
+        let (expr, nothing) = match expr {
+            Expr::Op(UNLESS_NOTHING, mut parts) => (parts.pop()?, parts.pop()),
+            e => (e, None),
+        };
         let (e, l) = match expr {
             Expr::Op("arith.divf", parts) => {
                 let [e, Expr::Leaf(l, l_at)]: [Expr; 2] = parts.try_into().ok()? else { return None };
@@ -117,21 +129,25 @@ impl Weights {
             e => (e, None),
         };
         let (s, s_at, m, m_at, clamped) = difference(e)?;
+        if let Some(Expr::Leaf(of, at)) = nothing {
+            (of == m && at == m_at).then_some(())?;
+        }
         let max = view.values[m].def?;
         let (max_of, max_dims) = reduction(view, max, "arith.maximumf")?;
-        if max_of != s || without(&s_at, &max_dims) != m_at {
+        if unwidened(view, max_of) != unwidened(view, s) || without(&s_at, &max_dims) != m_at {
             return None;
         }
         let sum = match &l {
             Some((l, l_at)) => {
                 let sum = view.values[*l].def?;
                 let (sum_of, dims) = reduction(view, sum, "arith.addf")?;
-                (without(visited.get(&sum_of)?, &dims) == *l_at).then_some(sum)?
+                (without(visited.get(&unwidened(view, sum_of))?, &dims) == *l_at).then_some(sum)?
             }
             None if clamped => exponentials(view, &visited, s, m)?,
             None => return None,
         };
         let (sum_of, sum_dims) = reduction(view, sum, "arith.addf")?;
+        let sum_of = unwidened(view, sum_of);
         let e_at = visited.get(&sum_of)?;
         // The sum's elements are the maximum's, perhaps seen through a reshape.
         let same = *e_at == s_at && sum_dims == max_dims || view.values[sum_of].shape != view.values[s].shape;
@@ -187,6 +203,24 @@ fn reduction(view: &View, node: Node, by: &str) -> Option<(Val, Vec<i64>)> {
     let v = n.reads.iter().copied().find(|v| key(view.values[*v].value) == key(given))?;
     distinct.then_some((v, i64s_attr(n.op, "dimensions")?))
 }
+/// What `v` was widened from.
+fn unwidened(view: &View, mut v: Val) -> Val {
+    while let Some(from) = view.values[v].def.and_then(|n| widens(view, n)) {
+        v = from;
+    }
+    v
+}
+fn widens(view: &View, node: Node) -> Option<Val> {
+    let from = key(crate::ir::widens(view.nodes[node].op)?);
+    view.nodes[node].reads.iter().copied().find(|v| key(view.values[*v].value) == from)
+}
+/// Whether a reduction by this op reads `v`, perhaps widened.
+fn is_reduced(view: &View, v: Val, by: &str) -> bool {
+    view.values[v].readers.iter().any(|r| {
+        let read_there = reduction(view, *r, by).is_some_and(|x| x.0 == v);
+        read_there || widens(view, *r) == Some(v) && is_reduced(view, view.nodes[*r].results[0], by)
+    })
+}
 /// Whether s runs along t where the maximum is taken, and nowhere else.
 fn placed(view: &View, out: Node, max: Node, s_at: &[Ix], t: &Table) -> Option<()> {
     let (_, dims) = reduction(view, max, "arith.maximumf")?;
@@ -216,8 +250,7 @@ impl Trace<'_, '_, '_> {
     fn expr(&mut self, v: Val, index: Vec<Ix>, depth: u32) -> Expr {
         let view = self.view;
         self.visited.insert(v, index.clone());
-        let is_scores =
-            view.values[v].readers.iter().any(|r| reduction(view, *r, "arith.maximumf").is_some_and(|x| x.0 == v));
+        let is_scores = is_reduced(view, v, "arith.maximumf");
         let Some(def) = view.values[v].def.filter(|_| depth > 0 && !is_scores) else { return Expr::Leaf(v, index) };
         let n = &view.nodes[def];
         if n.kind != Kind::Map {
@@ -255,6 +288,25 @@ impl Trace<'_, '_, '_> {
             "arith.divf" => Expr::Op("arith.divf", parts(&[0, 1], self)),
             "arith.subf" => Expr::Op("arith.subf", parts(&[0, 1], self)),
             "math.exp" => Expr::Op("math.exp", parts(&[0], self)),
+            "arith.cmpf" if is_constant(operand(op, 1), f64::NEG_INFINITY) => match int_attr(op, "predicate") {
+                Some(OEQ) => Expr::Op(NOTHING, parts(&[0], self)),
+                Some(UNE) => Expr::Op(SOMETHING, parts(&[0], self)),
+                _ => Expr::Other,
+            },
+            "arith.xori" if is_true(operand(op, 1)) => match parts(&[0], self).remove(0) {
+                Expr::Op(NOTHING, m) => Expr::Op(SOMETHING, m),
+                Expr::Op(SOMETHING, m) => Expr::Op(NOTHING, m),
+                _ => Expr::Other,
+            },
+            "arith.select" => {
+                let zero = |i| is_constant(operand(op, i), 0.0);
+                let (of, weight) = match parts(&[0], self).remove(0) {
+                    Expr::Op(NOTHING, m) if zero(1) => (m, 2),
+                    Expr::Op(SOMETHING, m) if zero(2) => (m, 1),
+                    _ => return Expr::Other,
+                };
+                Expr::Op(UNLESS_NOTHING, of.into_iter().chain(parts(&[weight], self)).collect())
+            }
             // A maximum with minus infinity changes nothing.
             "arith.maximumf" if is_constant(operand(op, 0), f64::NEG_INFINITY) => parts(&[1], self).remove(0),
             "arith.maximumf" if is_constant(operand(op, 1), f64::NEG_INFINITY) => parts(&[0], self).remove(0),
@@ -264,6 +316,10 @@ impl Trace<'_, '_, '_> {
             _ => Expr::Other,
         }
     }
+}
+fn is_true(v: V) -> bool {
+    let value = def(v).filter(|d| name(*d) == "arith.constant").and_then(|d| bool_attr(d, "value"));
+    value == Some(true)
 }
 fn is_constant(v: V, x: f64) -> bool {
     let value = def(v).filter(|d| name(*d) == "arith.constant").and_then(|d| attr(d, "value"));
