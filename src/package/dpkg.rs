@@ -93,15 +93,17 @@ pub(crate) fn records<'a>(owned: impl Iterator<Item = (&'a str, &'a Owner)>) -> 
     records
 }
 
-/// The licences that a `copyright` file in Debian's machine-readable form names, sorted.
+/// The licences that a `copyright` file names, or where it lies.
 fn licences(copyright: &Path, inside: &str) -> Vec<String> {
-    let text = fs::read_to_string(copyright).unwrap_or_default();
-    let named = text.lines().filter_map(|l| l.strip_prefix("License:")).map(str::trim).filter(|l| !l.is_empty());
-    let names: BTreeSet<String> = named.map(String::from).collect();
-    if text.starts_with("Format:") && !names.is_empty() {
-        return names.into_iter().collect();
-    }
-    vec![format!("see {inside}")]
+    let names = licence_names(&fs::read_to_string(copyright).unwrap_or_default());
+    if names.is_empty() { vec![format!("see {inside}")] } else { names.into_iter().collect() }
+}
+
+/// The licences that the text of a `copyright` file names, if it is in Debian's machine-readable form.
+pub(crate) fn licence_names(text: &str) -> BTreeSet<String> {
+    let lines = text.lines().filter(|_| text.starts_with("Format:"));
+    let named = lines.filter_map(|l| l.strip_prefix("License:")).map(str::trim).filter(|l| !l.is_empty());
+    named.map(String::from).collect()
 }
 
 fn id(root: &Path) -> String {

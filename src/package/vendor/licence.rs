@@ -1,6 +1,8 @@
 //! Whether a licence lets a file be changed before it is passed on. What is not clearly permitted counts as forbidden.
 
+use crate::dpkg;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Licence {
@@ -26,7 +28,12 @@ impl Licence {
     /// From what a source calls its licence and the texts that it comes with. The texts decide, where there are any.
     pub(super) fn of(name: &str, texts: &[String]) -> Self {
         let may_be_changed = if texts.is_empty() { names_permissive(name) } else { texts.iter().all(|t| grants(t)) };
-        Licence { name: name.trim().into(), may_be_changed }
+        let by_texts: BTreeSet<String> = texts.iter().flat_map(|t| dpkg::licence_names(t)).collect();
+        let name = match name.trim() {
+            "" => by_texts.into_iter().collect::<Vec<_>>().join(", "),
+            name => name.into(),
+        };
+        Licence { name, may_be_changed }
     }
 }
 
@@ -51,6 +58,13 @@ fn names_permissive(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_debian_package_names_its_licences_in_its_text() {
+        let text = "Format: https://x\n\nFiles: *\nLicense: Expat\n\nFiles: a\nLicense: BSD-3-clause\n";
+        assert_eq!(Licence::of("", &[text.into()]).name, "BSD-3-clause, Expat");
+        assert_eq!(Licence::of(" MIT ", &[text.into()]).name, "MIT");
+    }
 
     #[test]
     fn texts_decide() {
