@@ -65,7 +65,7 @@ pub fn lacking(manifest: &Manifest, vendored: &[Vendored]) -> Vec<String> {
         .filter_map(|target| {
             let library = matrix_library(target)?;
             Some(format!(
-                "warning: the artifact calls {library} on {target}, and the package does not have it: `zmlc vendor add MODEL.toml SOURCE`, then --model MODEL.toml; or `zml-run --libraries DIR` where it runs"
+                "the artifact calls {library} on {target}, and the package does not have it: `zmlc vendor add MODEL.toml SOURCE`, then --model MODEL.toml; or `zml-run --libraries DIR` where it runs"
             ))
         })
         .collect()
@@ -103,7 +103,6 @@ pub fn of_package(
             trim_proprietary: section.trim_proprietary,
         };
         let vendored = prepare(&sources, &selection, &cache).map_err(|e| failure(&e))?;
-        vendored.notes.iter().for_each(|n| printer.note(&format!("warning: {n}")));
         all.push(vendored);
     }
     Ok(all)

@@ -125,6 +125,15 @@ fn a_library_that_is_called_and_not_packed_is_named() {
         let (code, _, err) = zmlc(dir, &[&package[..], more].concat());
         assert!(code == 0 && err.contains("warning: the artifact calls libcublasLt on cuda"), "{err}");
     }
+    let (code, out, _) =
+        zmlc(dir, &[&package[..], &["--archive", "m.tar.zst", "--oci", "image", "--message-format", "json"]].concat());
+    let said: Vec<serde_json::Value> = out.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    assert_eq!((code, said.len()), (0, 2), "{out}");
+    for result in said {
+        let warnings = result["warnings"].as_array().unwrap();
+        assert!(warnings.iter().any(|w| w.as_str().unwrap().starts_with("the artifact calls libcublasLt")), "{result}");
+    }
+    fs::remove_dir_all(dir.join("image")).unwrap();
     let (code, _, err) = zmlc(dir, &[&package[..], &["--oci", "image", "--base", "ghcr.io/owner/base:1"]].concat());
     assert!(code == 1 && err.contains("docker://REGISTRY/NAME:TAG"), "{err}");
     assert!(!dir.join("image").exists());

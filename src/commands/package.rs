@@ -30,7 +30,7 @@ pub fn run(args: &Package, printer: Printer) -> Result<(), Failure> {
     };
     let model = args.model.as_deref().map(Model::read).transpose()?;
     let mtime = zmlc_package::source_date_epoch().map_err(|e| failure(&e))?;
-    let vendored = vendored(args, model.as_ref(), &runtimes, printer)?;
+    let libraries = vendored(args, model.as_ref(), &runtimes, printer)?;
     if let Some(out) = &args.archive {
         let [(runtime, _)] = &runtimes[..] else {
             return Err(Failure::Usage("an archive is for one platform: give one with --platform".into()));
@@ -39,21 +39,26 @@ pub fn run(args: &Package, printer: Printer) -> Result<(), Failure> {
             runtime: runtime.clone(),
             artifact: args.artifact.clone(),
             weights: weights.clone(),
-            vendor: vendored[0].clone(),
+            vendor: libraries[0].0.clone(),
             licenses: args.license.clone(),
             mtime,
         };
+        let mut warnings = libraries[0].1.clone();
         let needed: BTreeSet<&str> = plan.vendor.iter().flat_map(Vendored::needs_installed).collect();
         if !needed.is_empty() {
             let names = needed.into_iter().collect::<Vec<_>>().join(", ");
-            printer.note(&format!(
-                "note: {names} must be on the machine that the archive runs on; an image has what it needs"
-            ));
+            let message =
+                format!("{names} must be on the machine that the archive runs on; an image has what it needs");
+            printer.note(&format!("warning: {message}"));
+            warnings.push(message);
         }
         let report = zmlc_package::archive(&plan, out).map_err(|e| failure(&e))?;
         printer.result(
             &format!("{}: {} bytes, {} unpacked\n", out.display(), report.bytes, report.unpacked),
-            &json!({"archive": out, "bytes": report.bytes, "unpacked": report.unpacked, "files": report.files}),
+            &json!({
+                "archive": out, "bytes": report.bytes, "unpacked": report.unpacked, "files": report.files,
+                "warnings": warnings,
+            }),
         );
     }
     if let Some(to) = &args.oci {
@@ -62,8 +67,8 @@ pub fn run(args: &Package, printer: Printer) -> Result<(), Failure> {
         let mut labels: BTreeMap<String, String> = section.map(|s| s.labels.clone()).unwrap_or_default();
         labels.extend(args.label.iter().cloned());
         let mut plans = vec![];
-        for ((runtime, architecture), vendor) in runtimes.iter().zip(vendored) {
-            plans.push(ImagePlan {
+        for ((runtime, architecture), (vendor, warnings)) in runtimes.iter().zip(libraries) {
+            let plan = ImagePlan {
                 runtime: runtime.clone(),
                 artifact: args.artifact.clone(),
                 weights: weights.clone(),
@@ -80,13 +85,14 @@ pub fn run(args: &Package, printer: Printer) -> Result<(), Failure> {
                 annotations: Default::default(),
                 licenses: args.license.clone(),
                 mtime,
-            });
+            };
+            plans.push((plan, warnings));
         }
         match registry {
-            None => layout(&plans, to, to, printer)?,
+            None => layout(plans, to, to, printer)?,
             Some(registry) => {
                 let dir = scratch.path().join("image");
-                layout(&plans, &dir, to, printer)?;
+                layout(plans, &dir, to, printer)?;
                 push(&dir, &registry, printer)?;
             }
         }
@@ -127,21 +133,30 @@ fn runtimes(args: &Package) -> Result<Vec<(PathBuf, String)>, Failure> {
     }
 }
 
+/// Vendor libraries, and what the user has to know of them.
+type Libraries = (Vec<Vendored>, Vec<String>);
+
 /// The vendor libraries for each runtime, in the same order.
 fn vendored(
     args: &Package,
     model: Option<&Model>,
     runtimes: &[(PathBuf, String)],
     printer: Printer,
-) -> Result<Vec<Vec<Vendored>>, Failure> {
+) -> Result<Vec<Libraries>, Failure> {
     let open = |source| failure(&PackageError::Artifact { path: args.artifact.clone(), source });
     let manifest = Artifact::open(&args.artifact).map_err(open)?.manifest;
     let mut all = vec![];
     for (_, architecture) in runtimes {
         let of_model = model.map(|m| vendor::of_package(m, &manifest, architecture, printer)).transpose()?;
-        all.push(of_model.unwrap_or_default());
+        let libraries = of_model.unwrap_or_default();
+        let mut warnings = vendor::lacking(&manifest, &libraries);
+        warnings.extend(libraries.iter().flat_map(|l| l.notes.iter().cloned()));
+        all.push((libraries, warnings));
     }
-    vendor::lacking(&manifest, &all[0]).iter().for_each(|w| printer.note(w));
+    let mut said = BTreeSet::new();
+    for warning in all.iter().flat_map(|(_, warnings)| warnings).filter(|w| said.insert(*w)) {
+        printer.note(&format!("warning: {warning}"));
+    }
     Ok(all)
 }
 
@@ -183,16 +198,19 @@ fn in_registry(to: &Path) -> Option<&str> {
     to.to_str().filter(|t| t.starts_with("docker://"))
 }
 
-/// Writes the layout and says what is in it. `called`: what it is for the user, who asked for that and not for `dir`.
-fn layout(plans: &[ImagePlan], dir: &Path, called: &Path, printer: Printer) -> Result<(), Failure> {
-    let reports = match plans {
+/// Writes the layout and says what is in it. `called`: what it is for the user, who asked for that and not for `dir`. With each
+/// plan goes what was said of it already.
+fn layout(plans: Vec<(ImagePlan, Vec<String>)>, dir: &Path, called: &Path, printer: Printer) -> Result<(), Failure> {
+    let (plans, said): (Vec<_>, Vec<_>) = plans.into_iter().unzip();
+    let reports = match &plans[..] {
         [plan] => zmlc_package::oci(plan, dir).map(|r| vec![r]),
         plans => zmlc_package::oci_index(plans, dir),
     };
-    for report in reports.map_err(|e| failure(&e))? {
+    for (report, said) in reports.map_err(|e| failure(&e))?.into_iter().zip(said) {
         for w in &report.warnings {
             printer.note(&format!("warning: {w}"));
         }
+        let warnings = [said, report.warnings].concat();
         let mut text = format!("{}: {} {}\n", called.display(), report.platform, report.digest);
         for l in &report.layers {
             text.push_str(&format!(
@@ -209,7 +227,7 @@ fn layout(plans: &[ImagePlan], dir: &Path, called: &Path, printer: Printer) -> R
             &text,
             &json!({
                 "layout": called, "digest": report.digest, "platform": report.platform, "layers": layers,
-                "warnings": report.warnings,
+                "warnings": warnings,
             }),
         );
     }
