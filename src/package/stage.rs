@@ -19,6 +19,13 @@ fn parent(path: &Path) -> &Path {
     }
 }
 
+/// The folder that something is written into, which has to be there.
+fn folder_of(path: &Path) -> Result<&Path, PackageError> {
+    let folder = parent(path);
+    fs::metadata(folder).at("write to", folder)?;
+    Ok(folder)
+}
+
 fn prefix(path: &Path) -> OsString {
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
@@ -58,12 +65,13 @@ pub(crate) fn file<T>(
     path: &Path,
     fill: impl FnOnce(BufWriter<File>) -> Result<(BufWriter<File>, T), PackageError>,
 ) -> Result<T, PackageError> {
+    let folder = folder_of(path)?;
     sweep(path);
     let temporary = tempfile::Builder::new()
         .prefix(&prefix(path))
         .suffix(".tmp")
         .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(parent(path))
+        .tempfile_in(folder)
         .at("write beside", path)?;
     lock(temporary.as_file());
     let (mut out, value) = fill(BufWriter::with_capacity(1 << 20, temporary.as_file().try_clone().at("write", path)?))?;
@@ -82,12 +90,13 @@ pub(crate) struct Folder {
 }
 impl Folder {
     pub(crate) fn beside(target: &Path) -> Result<Self, PackageError> {
+        let folder = folder_of(target)?;
         sweep(target);
         let temporary = tempfile::Builder::new()
             .prefix(&prefix(target))
             .suffix(".tmp")
             .permissions(Permissions::from_mode(0o777))
-            .tempdir_in(parent(target))
+            .tempdir_in(folder)
             .at("write beside", target)?;
         let locked = File::open(temporary.path()).at("write beside", target)?;
         lock(&locked);
@@ -143,6 +152,15 @@ mod tests {
         });
         assert!(failed.is_err());
         assert_eq!((fs::read(&path).unwrap(), names(dir.path())), (b"old".to_vec(), vec!["x".to_string()]));
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let absent = dir.path().join("absent");
+        let said = Folder::beside(&absent.join("d")).err().unwrap().to_string();
+        let why = fs::metadata(&absent).unwrap_err();
+        assert_eq!(said, format!("cannot write to {}: {why}", absent.display()));
     }
 
     #[test]
