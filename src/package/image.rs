@@ -12,9 +12,9 @@ use crate::{
     sbom::Sbom,
     vendor::Vendored,
 };
-use oci_spec::image::{Config, ConfigBuilder, Descriptor, MediaType};
+use oci_spec::image::{Config, Descriptor, MediaType};
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     path::{Path, PathBuf},
 };
 
@@ -139,27 +139,26 @@ fn facts(model: &Model) -> BTreeMap<String, String> {
     facts
 }
 
+/// What the base says of users, ports, volumes and the working directory stays; what runs is ours.
 fn config(plan: &ImagePlan, model: &Model, base: Option<&Image>) -> Config {
-    let old = base.and_then(|b| b.config.config().as_ref());
-    let mut env = old.and_then(|c| c.env().clone()).unwrap_or_else(|| vec!["PATH=/bin:/usr/bin".into()]);
+    let mut config = base.and_then(|b| b.config.config().clone()).unwrap_or_default();
+    let mut env = config.env().clone().unwrap_or_else(|| vec!["PATH=/bin:/usr/bin".into()]);
     if let Some(capabilities) = driver_capabilities(model) {
         for (name, value) in [("NVIDIA_VISIBLE_DEVICES", "all"), ("NVIDIA_DRIVER_CAPABILITIES", capabilities)] {
             env.retain(|e| e.split_once('=').is_none_or(|(n, _)| n != name));
             env.push(format!("{name}={value}"));
         }
     }
-    let mut labels: BTreeMap<_, _> = old.and_then(|c| c.labels().clone()).unwrap_or_default().into_iter().collect();
+    let mut labels = config.labels().clone().unwrap_or_default();
     labels.extend(facts(model));
     labels.extend(plan.labels.clone());
     let run = if base.is_some() { "/usr/bin/zml-run" } else { "/bin/zml-run" };
-    let mut config = ConfigBuilder::default()
-        .env(env)
-        .entrypoint(vec![run.to_string(), format!("/model/{}", model.file_name)])
-        .labels(labels.into_iter().collect::<HashMap<_, _>>());
-    if let Some(user) = old.and_then(|c| c.user().clone()) {
-        config = config.user(user);
-    }
-    config.build().expect("complete")
+    config.set_env(Some(env));
+    config.set_entrypoint(Some(vec![run.to_string(), format!("/model/{}", model.file_name)]));
+    // The base's would be arguments of ours.
+    config.set_cmd(None);
+    config.set_labels(Some(labels));
+    config
 }
 
 /// What NVIDIA's container toolkit is to mount: `graphics` brings the Vulkan driver.

@@ -239,7 +239,10 @@ fn a_base_without_history_and_with_settings_of_its_own() {
     oci(&plan(&path), &base).unwrap();
     edit_config(&base, |config| {
         config.as_object_mut().unwrap().remove("history");
-        config["config"]["Env"] = serde_json::json!(["A=b", "NVIDIA_DRIVER_CAPABILITIES=compute", "PATH=/x"]);
+        config["config"] = serde_json::json!({
+            "Cmd": ["sh"], "Entrypoint": ["/tini"], "Env": ["A=b", "NVIDIA_DRIVER_CAPABILITIES=compute", "PATH=/x"],
+            "Labels": { "a": "b", "org.opencontainers.image.title": "base" }, "User": "u", "WorkingDir": "/w",
+        });
     });
     let mut on_it = plan(&path);
     on_it.base = Base::Layout(base);
@@ -247,15 +250,19 @@ fn a_base_without_history_and_with_settings_of_its_own() {
     check_layout(&out).unwrap();
     let manifest = json(blob(&out, &report.digest));
     let config = json(blob(&out, manifest["config"]["digest"].as_str().unwrap()));
+    let of = |key: &str| &config["config"][key];
     assert_eq!(
-        config["config"]["Env"],
-        serde_json::json!([
+        of("Env"),
+        &serde_json::json!([
             "A=b",
             "PATH=/x",
             "NVIDIA_VISIBLE_DEVICES=all",
             "NVIDIA_DRIVER_CAPABILITIES=compute,utility"
         ])
     );
+    assert_eq!(of("Entrypoint"), &serde_json::json!(["/usr/bin/zml-run", "/model/tiny.zml"]));
+    assert_eq!((of("Cmd"), of("User"), of("WorkingDir")), (&Value::Null, &"u".into(), &"/w".into()));
+    assert_eq!((&of("Labels")["a"], &of("Labels")["org.opencontainers.image.title"]), (&"b".into(), &"tiny".into()));
 }
 
 #[test]
