@@ -70,6 +70,7 @@ pub fn trim(input: &Path, output: &Path, keep: &[Arch]) -> Result<Report, TrimEr
         Some(p) if p != Path::new("") => p,
         _ => Path::new("."),
     };
+    fs::metadata(folder).map_err(io("write to", folder))?;
     let mut temporary = tempfile::NamedTempFile::new_in(folder).map_err(io("write beside", output))?;
     temporary.write_all(&trimmed).map_err(io("write", output))?;
     let permissions = fs::metadata(input).map_err(io("read", input))?.permissions();

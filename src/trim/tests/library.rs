@@ -128,6 +128,8 @@ fn what_cannot_be_trimmed_is_named_and_nothing_is_written() {
         let old = ["sm_75".parse::<Arch>().unwrap()];
         let e = trim(&dir.join("lib.so"), &output, &["sm_35".parse().unwrap()]).unwrap_err();
         assert!(e.to_string().ends_with("nothing in it runs on sm_35"), "{e}");
+        let e = trim(&dir.join("lib.so"), &dir.join("absent/out"), &old).unwrap_err().to_string();
+        assert!(e.starts_with(&format!("cannot write to {}: ", dir.join("absent").display())), "{e}");
         trim(&dir.join("lib.so"), &output, &old).unwrap();
         fs::remove_file(&output).unwrap();
         // Damage in the tables is an error or harmless, never a panic.
