@@ -43,8 +43,8 @@ pub enum PackageError {
     NoImage,
     #[error("`{text}` is not the name of an image: {reason}")]
     Reference { text: String, reason: &'static str },
-    #[error("cannot {doing} {host}: {reason}")]
-    Registry { host: String, doing: &'static str, reason: String },
+    #[error("cannot {doing} {image}: {reason}")]
+    Registry { image: String, doing: &'static str, reason: String },
     #[error("{}: {reason}", path.display())]
     Credentials { path: PathBuf, reason: String },
     #[error("{}: {reason}", path.display())]

@@ -47,7 +47,7 @@ impl Client {
     }
 
     pub(super) fn error(&self, doing: &'static str, reason: &dyn Display) -> PackageError {
-        PackageError::Registry { host: self.reference.host.clone(), doing, reason: reason.to_string() }
+        PackageError::Registry { image: self.reference.to_string(), doing, reason: reason.to_string() }
     }
 
     /// Sends a small request until it is answered, at most [`ATTEMPTS`] times. `body` is sent anew each time.

@@ -58,7 +58,7 @@ fn fetch(
                 .is_some_and(|p| p.os().to_string() == "linux" && p.architecture().to_string() == architecture)
         };
         let Some(found) = list.manifests().iter().find(fits) else {
-            return Err(client.error("find an image in", &format!("{from} has none for linux/{architecture}")));
+            return Err(client.error("find an image in", &format!("it has none for linux/{architecture}")));
         };
         version = found.digest().to_string();
     }
@@ -69,7 +69,7 @@ fn manifest(client: &mut Client, version: &str) -> Result<(MediaType, Vec<u8>), 
     let url = client.url(&format!("manifests/{version}"));
     let mut answer = client.send("fetch a manifest from", &Method::GET, &url, &[("accept", ACCEPT)], &[])?;
     if answer.status() != 200 {
-        let reason = format!("{}: status {}{}", client.reference, answer.status().as_u16(), message(&mut answer));
+        let reason = format!("status {}{}", answer.status().as_u16(), message(&mut answer));
         return Err(client.error("fetch a manifest from", &reason));
     }
     let kind = answer.headers().get("content-type").and_then(|h| h.to_str().ok()).unwrap_or_default().to_string();

@@ -99,7 +99,7 @@ fn download(name: &str, version: Option<&str>, architecture: &str, cache: &Cache
 /// The lines that pip marks as errors; of an exception it marks none that says what happened, which is its last line.
 fn gist(stderr: &str) -> String {
     let marked: Vec<&str> = stderr.lines().filter(|l| l.starts_with("ERROR: ") && *l != "ERROR: Exception:").collect();
-    match stderr.trim().lines().last() {
+    match stderr.trim().lines().next_back() {
         Some(last) if marked.is_empty() => last.into(),
         _ => marked.join("; "),
     }

@@ -102,7 +102,9 @@ fn docker_registry_takes_each_blob_once_and_gives_the_image_back() {
     oci(&on_it, &dir.path().join("on it")).unwrap();
 
     let missing = pull(&format!("{}/team/none:1", registry.address).parse().unwrap(), "amd64", &none, &out);
-    assert_eq!(missing.unwrap_err().code(), "E1216");
+    let missing = missing.unwrap_err();
+    assert_eq!((missing.code(), missing.to_string().matches("/team/none:1").count()), ("E1216", 1), "{missing}");
+    assert!(missing.remedy().starts_with("check name and tag"));
     if Command::new("skopeo").arg("--version").output().is_ok() {
         let inspect = Command::new("skopeo")
             .args(["inspect", "--tls-verify=false", "--format", "{{.Digest}}", &format!("docker://{to}")])
@@ -288,7 +290,7 @@ fn a_registry_that_stays_broken_is_named_and_a_second_push_sends_the_rest() {
     let (address, state) = fake(State::default());
     state.lock().unwrap().errors.insert("PUT", usize::MAX);
     let e = send(&out, &format!("{address}/tiny:1"), &Credentials::none()).unwrap_err();
-    assert_eq!(e.to_string(), format!("cannot push a blob to {address}: status 500 (5 attempts)"));
+    assert_eq!(e.to_string(), format!("cannot push a blob to {address}/tiny:1: status 500 (5 attempts)"));
     assert_eq!(e.remedy(), "run it again: blobs that arrived are not sent again");
     state.lock().unwrap().errors.clear();
     send(&out, &format!("{address}/tiny:1"), &Credentials::none()).unwrap();
