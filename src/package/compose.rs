@@ -64,6 +64,8 @@ pub(crate) struct Parts<'a> {
 
 const CREATED: &str = "org.opencontainers.image.created";
 const BASE_DIGEST: &str = "org.opencontainers.image.base.digest";
+/// On a descriptor: the digest that the registry it was fetched from has the image under.
+pub(crate) const PULLED: &str = "io.github.zmlc.pulled";
 const REF_NAME: &str = "org.opencontainers.image.ref.name";
 const LAYER: &str = "io.github.zmlc.layer";
 
@@ -150,7 +152,8 @@ pub(crate) fn image(
     let config = layout.json(MediaType::ImageConfig, config)?;
     let mut annotations = BTreeMap::from([(CREATED.to_string(), rfc3339(parts.mtime))]);
     if let Some(base) = base {
-        annotations.insert(BASE_DIGEST.into(), base.descriptor.digest().to_string());
+        let pulled = base.descriptor.annotations().as_ref().and_then(|a| a.get(PULLED).cloned());
+        annotations.insert(BASE_DIGEST.into(), pulled.unwrap_or_else(|| base.descriptor.digest().to_string()));
     }
     annotations.extend(parts.annotations);
     let manifest = ImageManifestBuilder::default()

@@ -12,7 +12,9 @@ use std::{
     process::{Child, Command, Stdio},
     sync::{Arc, Mutex},
 };
-use zmlc_package::{Base, Credentials, PackageError, PushReport, Reference, check_layout, oci, oci_index, pull, push};
+use zmlc_package::{
+    Base, Compression, Credentials, PackageError, PushReport, Reference, check_layout, oci, oci_index, pull, push,
+};
 
 fn sent(report: &PushReport) -> usize {
     report.sent.len()
@@ -59,6 +61,46 @@ impl Drop for DockerRegistry {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Manifests in Docker's own format, as NVIDIA's images have them.
+#[test]
+fn an_image_in_dockers_format_is_a_base() {
+    let Some(registry) = DockerRegistry::start() else { return };
+    if Command::new("skopeo").arg("--version").output().is_err() {
+        eprintln!("skipped: skopeo is not installed");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (out, back, on_it) = (dir.path().join("image"), dir.path().join("back"), dir.path().join("on it"));
+    let path = artifact(dir.path(), &["cuda"]);
+    let mut base = plan(&path);
+    base.compression = Compression::Gzip;
+    let below = oci(&base, &out).unwrap();
+    let to = format!("{}/docker:1", registry.address);
+    let copy = Command::new("skopeo")
+        .args(["copy", "-q", "--format", "v2s2", "--dest-tls-verify=false"])
+        .args([format!("oci:{}:latest", out.display()), format!("docker://{to}")])
+        .output()
+        .unwrap();
+    assert!(copy.status.success(), "{copy:?}");
+    pull(&to.parse().unwrap(), "amd64", &Credentials::none(), &back).unwrap();
+    check_layout(&back).unwrap();
+    base.base = Base::Layout(back);
+    let report = oci(&base, &on_it).unwrap();
+    check_layout(&on_it).unwrap();
+    for (a, b) in below.layers.iter().zip(&report.layers) {
+        assert_eq!(a.digest, b.digest);
+    }
+    // The digest that the registry knows, not that of the manifest as it was rewritten.
+    let inspect = Command::new("skopeo")
+        .args(["inspect", "--tls-verify=false", "--format", "{{.Digest}}", &format!("docker://{to}")])
+        .output()
+        .unwrap();
+    let known = String::from_utf8(inspect.stdout).unwrap();
+    let manifest = fs::read(on_it.join("blobs").join(report.digest.replace(':', "/"))).unwrap();
+    let manifest: serde_json::Value = serde_json::from_slice(&manifest).unwrap();
+    assert_eq!(manifest["annotations"]["org.opencontainers.image.base.digest"], known.trim());
 }
 
 #[test]
