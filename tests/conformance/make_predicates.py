@@ -7,7 +7,7 @@ import json, struct, sys
 from pathlib import Path
 import numpy as np
 
-NAMES = {"float32": ("F32", "f32"), "bool": ("BOOL", "i1")}
+NAMES = {"float16": ("F16", "f16"), "float32": ("F32", "f32"), "bool": ("BOOL", "i1")}
 
 
 def safetensors(path, tensors):
@@ -25,7 +25,7 @@ def t(a):
     return "tensor<" + "".join(f"{d}x" for d in a.shape) + NAMES[a.dtype.name][1] + ">"
 
 
-def case(folder, name, args, outs, body, results):
+def case(folder, name, args, outs, body, results, tolerance=0):
     d = folder / name
     d.mkdir(parents=True, exist_ok=True)
     head = ", ".join(f"%a{i}: {t(a)}" for i, a in enumerate(args))
@@ -38,7 +38,7 @@ def case(folder, name, args, outs, body, results):
     (d / "meta.json").write_text(json.dumps({
         "name": name, "tags": ["predicates"], "notes": "expected values from numpy",
         "args": [info("arg", i, a) for i, a in enumerate(args)],
-        "outputs": [{**info("out", i, o), "rtol": 0, "atol": 0} for i, o in enumerate(outs)],
+        "outputs": [{**info("out", i, o), "rtol": tolerance, "atol": tolerance} for i, o in enumerate(outs)],
     }, indent=1) + "\n")
 
 
@@ -83,6 +83,42 @@ def main(folder):
   %n = stablehlo.constant dense<-1.0> : tensor<16x16xf32>
   %0 = stablehlo.select %m, %a0, %n : tensor<16x16xi1>, tensor<16x16xf32>
 """, ["%0", "%m"])
+    # Softmax with zeros for rows without a position, as PyTorch exports it, in an attention.
+    for dtype, tolerance in ((np.float32, 1e-6), (np.float16, 5e-3)):
+        q, k, v = (rng.normal(size=(2, 24, 8)).astype(dtype) for _ in range(3))
+        keep = rng.integers(0, 3, (24, 24)) == 0
+        keep[::5] = False
+        scores = np.where(keep, q.astype(np.float64) @ k.astype(np.float64).transpose(0, 2, 1), -np.inf)
+        with np.errstate(invalid="ignore"):
+            e = np.exp(scores - scores.max(-1, keepdims=True))
+            weights = np.where(keep.any(-1, keepdims=True), e / e.sum(-1, keepdims=True), 0)
+        out = (weights @ v.astype(np.float64)).astype(dtype)
+        e = NAMES[dtype.__name__][1]
+        s, m = f"tensor<2x24x24x{e}>", f"tensor<2x24x{e}>"
+        case(folder, f"i1_no_position_{e}", [q, k, v, keep], [out],
+             f"""  %low = stablehlo.constant dense<{"0xFC00" if e == "f16" else "0xFF800000"}> : tensor<{e}>
+  %zero = stablehlo.constant dense<0.0> : tensor<{e}>
+  %false = stablehlo.constant dense<false> : tensor<i1>
+  %lows = stablehlo.broadcast_in_dim %low, dims = [] : (tensor<{e}>) -> {s}
+  %zeros = stablehlo.broadcast_in_dim %zero, dims = [] : (tensor<{e}>) -> {s}
+  %keep = stablehlo.broadcast_in_dim %a3, dims = [1, 2] : (tensor<24x24xi1>) -> tensor<2x24x24xi1>
+  %products = stablehlo.dot_general %a0, %a1, batching_dims = [0] x [0], contracting_dims = [2] x [2] : (tensor<2x24x8x{e}>, tensor<2x24x8x{e}>) -> {s}
+  %scores = stablehlo.select %keep, %products, %lows : tensor<2x24x24xi1>, {s}
+  %max = stablehlo.reduce(%scores init: %low) applies stablehlo.maximum across dimensions = [2] : ({s}, tensor<{e}>) -> {m}
+  %maxima = stablehlo.broadcast_in_dim %max, dims = [0, 1] : ({m}) -> {s}
+  %differences = stablehlo.subtract %scores, %maxima : {s}
+  %e = stablehlo.exponential %differences : {s}
+  %sum = stablehlo.reduce(%e init: %zero) applies stablehlo.add across dimensions = [2] : ({s}, tensor<{e}>) -> {m}
+  %sums = stablehlo.broadcast_in_dim %sum, dims = [0, 1] : ({m}) -> {s}
+  %divided = stablehlo.divide %e, %sums : {s}
+  %infinite = stablehlo.compare EQ, %scores, %lows, FLOAT : ({s}, {s}) -> tensor<2x24x24xi1>
+  %finite = stablehlo.not %infinite : tensor<2x24x24xi1>
+  %any = stablehlo.reduce(%finite init: %false) applies stablehlo.or across dimensions = [2] : (tensor<2x24x24xi1>, tensor<i1>) -> tensor<2x24xi1>
+  %none = stablehlo.not %any : tensor<2x24xi1>
+  %nones = stablehlo.broadcast_in_dim %none, dims = [0, 1] : (tensor<2x24xi1>) -> tensor<2x24x24xi1>
+  %weights = stablehlo.select %nones, %zeros, %divided : tensor<2x24x24xi1>, {s}
+  %0 = stablehlo.dot_general %weights, %a2, batching_dims = [0] x [0], contracting_dims = [2] x [1] : ({s}, tensor<2x24x8x{e}>) -> tensor<2x24x8x{e}>
+""", ["%0"], tolerance)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,8 @@ fn replace<'c>(b: &B<'c>, op: O<'c>, maxima: &[O<'c>]) -> bool {
             && start(**m).is_some_and(is_lowest)
     };
     let Some(maximum) = maxima.iter().find(same) else { return false };
-    let b = B::before(b.c, op).labelled(str_attr(op, "zml.op").unwrap_or_default());
+    let b = B::before(b.c, op);
+    let b = str_attr(op, "zml.op").map_or(b, |label| b.labelled(label));
     let (t, m) = (result(op, 0).r#type(), result(*maximum, 0));
     let loops: Vec<usize> = (0..shape(t).len()).collect();
     let new = b.map(&shape(t), elem(t), &[(m, &loops)], |b, a| {

@@ -112,7 +112,7 @@ impl<'c> Lower<'_, 'c> {
         let (b, op) = (&self.b, self.op);
         let new = match name(op) {
             "zml.fragment_fill" => {
-                let copies = vec![operand(op, 0); self.layout.sums as usize];
+                let copies = vec![self.in_register(operand(op, 0)); self.layout.sums as usize];
                 Some(b.op1("vector.from_elements", &copies, result(op, 0).r#type(), &[]))
             }
             "zml.fragment_load" => Some(self.load()),
@@ -131,6 +131,22 @@ impl<'c> Lower<'_, 'c> {
     }
     fn fragment(&self) -> &Fragment {
         self.fragment.expect("noted before")
+    }
+    /// What sums start from, kept from becoming a constant in the instruction: tinygrad's emulator of RDNA takes the code
+    /// of such a constant, 128 and up, for the number of a register.
+    fn in_register(&self, x: V<'c>) -> V<'c> {
+        if self.is_mfma() {
+            return x;
+        }
+        let attributes = [
+            ("asm_string", self.b.str("")),
+            ("constraints", self.b.str("=v,0")),
+            ("asm_dialect", self.b.attr("0 : i64")),
+        ];
+        result(self.b.op("llvm.inline_asm", &[x], &[x.r#type()], &attributes, vec![]), 0)
+    }
+    fn is_mfma(&self) -> bool {
+        !self.layout.repeats && self.layout.sums == 4
     }
     /// Number of the lane in its group of 16, and of the group.
     fn place(&self) -> (V<'c>, V<'c>) {
@@ -192,7 +208,7 @@ impl<'c> Lower<'_, 'c> {
         let f = self.fragment();
         let [x, y, z] = [0, 1, 2].map(|i| operand(op, i));
         let (word, bit) = (|k: i64| self.number(b.i(32), k), |on: i64| self.number(b.i1(), on));
-        let mfma = !self.layout.repeats && self.layout.sums == 4;
+        let mfma = self.is_mfma();
         let n = elements(x.r#type());
         let (intrinsic, operands) = match (mfma, f.element.as_str()) {
             (true, "i8") => {
