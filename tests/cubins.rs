@@ -119,11 +119,11 @@ fn what_it_was_built_from_is_said_and_compared() {
         (vec!["main".into()], vec!["w.safetensors".into()])
     );
     let against = || zmlc_ok(folder, &["inspect", "out/m.zml", "--against", "model.toml"]);
-    assert!(against().contains("\n  all of them are as they were\n"));
+    assert!(against().contains("\n  all of them are as they were; of weights"));
 
     let elsewhere = text.replace("\"program.mlir\"", "\"./program.mlir\" # the same");
     fs::write(&toml, format!("# a remark\n{elsewhere}\n[package.labels]\nx = \"y\"\n")).expect("writable");
-    assert!(against().contains("\n  all of them are as they were\n"));
+    assert!(against().contains("\n  all of them are as they were; of weights"));
     fs::write(&toml, text.replace("name = \"m\"", "name = \"m\"\nversion = \"2\"")).expect("writable");
     fs::write(folder.join("program.mlir"), PROGRAM.replace("stablehlo.add", "stablehlo.multiply")).expect("writable");
     let shown = against();

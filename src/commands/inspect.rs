@@ -83,7 +83,13 @@ fn sources(m: &Manifest, differ: Option<&[String]>, text: &mut String) {
         let _ = writeln!(text, "  {}  header of {}", w.sha256, w.name);
     }
     match differ {
-        Some([]) => text.push_str("  all of them are as they were\n"),
+        Some([]) if s.weights.is_empty() => text.push_str("  all of them are as they were\n"),
+        Some([]) => {
+            text.push_str(
+                "  all of them are as they were; of weights that says names, types and shapes, their values are\n",
+            );
+            text.push_str("  compared by `zmlc verify --rebuild`\n");
+        }
         Some(list) => list.iter().for_each(|d| text.push_str(&format!("  {d}\n"))),
         None => {}
     }
