@@ -71,6 +71,35 @@ fn cut_anywhere() {
     }
 }
 
+/// The aliases of locations stand behind the module, so a cut there takes many at once.
+#[test]
+fn cut_in_the_locations() {
+    let whole = "module {
+  func.func @main(%x: tensor<4xf32> loc(#loc1)) -> tensor<4xf32> {
+    %0 = stablehlo.add %x, %x : tensor<4xf32> loc(#loc5)
+    %1 = stablehlo.add %0, %x : tensor<4xf32> loc(#loc5)
+    %2 = stablehlo.add %1, %x : tensor<4xf32> loc(#loc6)
+    return %2 : tensor<4xf32> loc(#loc)
+  } loc(#loc2)
+} loc(#loc)
+#loc = loc(unknown)
+#loc1 = loc(\"x\")
+#loc2 = loc(\"a.py\":1:2 to :3)
+#loc3 = loc(\"f\"(#loc2))
+#loc4 = loc(\"g\"(#loc2))
+#loc5 = loc(callsite(#loc3 at #loc4))
+#loc6 = loc(\"sum\"(#loc5))
+";
+    for n in 0..whole.trim_end().len() {
+        if let Err(d) = read(Source::new("cut.mlir", &whole.as_bytes()[..n])) {
+            assert_eq!(d.list.len(), 1, "cut at {n}\n{d}");
+        }
+    }
+    let without = &whole[..whole.find("#loc3 =").expect("a line")];
+    let said = complain("cut.mlir", without);
+    assert!(said.contains("no alias `#loc5` in this file, nor 1 other of its locations"), "{said}");
+}
+
 #[test]
 fn nesting_is_bounded() {
     let deep = |open: &str, close: &str| {

@@ -82,7 +82,8 @@ impl<'a> Parser<'a> {
             }
             b @ (b'#' | b'!') => {
                 self.c.pos += 1;
-                if self.c.suffix().is_empty() {
+                let name = self.c.suffix();
+                if name.is_empty() {
                     return Err(self.c.expected("a name", "the alias"));
                 }
                 self.c.expect("=", "the alias")?;
@@ -92,6 +93,9 @@ impl<'a> Parser<'a> {
                 } else if self.c.eat_word("loc") {
                     self.c.expect("(", "the location")?;
                     self.c.skip_balanced("the location")?;
+                } else if self.loc_aliases.contains_key(name) {
+                    // Its use has read it, as a location.
+                    self.c.pos += super::lexer::line_end(&self.c.src[self.c.pos..]);
                 } else {
                     self.attr()?;
                 }

@@ -1,6 +1,6 @@
 //! Debug locations: `loc("name"(#loc3))`, `loc("file":1:2 to :5)`, call sites, fused, aliases before or after their use.
 
-use super::{Parser, lexer::R};
+use super::{Parser, lexer::R, ops::counted};
 use crate::tree::{Loc, Span};
 use std::sync::Arc;
 
@@ -19,6 +19,22 @@ impl<'a> Parser<'a> {
         Ok(Loc::Unknown)
     }
 
+    /// Printers put the aliases of locations behind the module: a file that is cut lacks many at once, which is one fault.
+    pub(super) fn check_locs(&mut self) {
+        let Some((name, used)) = self.missing_locs.first() else { return };
+        let text = self.c.src.trim_ascii_end();
+        let word = text.iter().rposition(u8::is_ascii_whitespace).map_or(0, |n| n + 1);
+        if self.errors.iter().any(|e| e.code == "E0102" || e.span.start as usize >= word) {
+            return;
+        }
+        let mut d = self.no_alias(&format!("#{name}"), *used);
+        if self.missing_locs.len() > 1 {
+            d.message += &format!(", nor {} of its locations", counted(self.missing_locs.len() - 1, "other"));
+            d.hint = Some("the lines that define them stand at the file's end; is it cut off?".into());
+        }
+        self.report(d);
+    }
+
     fn loc(&mut self, depth: u32) -> R<Loc> {
         let start = self.start();
         match self.c.peek() {
@@ -32,15 +48,22 @@ impl<'a> Parser<'a> {
                     return Ok(Loc::Unknown);
                 }
                 let span = self.c.span(start);
-                let l = self.at_alias(&format!("#{name}"), span, |p| {
+                let alias = format!("#{name}");
+                if !self.aliases.contains_key(alias.as_str()) {
+                    self.missing_locs.push((name, span));
+                    self.loc_aliases.insert(name, Loc::Unknown);
+                    return Ok(Loc::Unknown);
+                }
+                let l = self.at_alias(&alias, span, |p| {
                     let wrapped = p.c.eat_word("loc");
                     if wrapped {
                         p.c.expect("(", "the location")?;
                     }
                     p.loc(depth + 1)
-                })?;
-                self.loc_aliases.insert(name, l.clone());
-                Ok(l)
+                });
+                // One that cannot be read is said once, not at each use.
+                self.loc_aliases.insert(name, l.as_ref().map_or(Loc::Unknown, Loc::clone));
+                l
             }
             b'"' => {
                 let name: Arc<str> = self.c.text_string()?.into();

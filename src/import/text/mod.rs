@@ -45,6 +45,8 @@ struct Parser<'a> {
     attr_aliases: HashMap<&'a str, Attr>,
     type_aliases: HashMap<&'a str, Type>,
     loc_aliases: HashMap<&'a str, Loc>,
+    /// Aliases of locations that nothing defines, each with its first use.
+    missing_locs: Vec<(&'a str, Span)>,
     /// Parts of attributes and types that stand for aliases.
     repeated: usize,
     /// Where the hex text of each resource stands.
@@ -86,6 +88,7 @@ pub(crate) fn read(source: &Source) -> Result<Program, Diagnostics> {
     if whole {
         p.check_calls();
     }
+    p.check_locs();
     if p.errors.is_empty() {
         return Ok(p.program);
     }
@@ -140,6 +143,7 @@ impl<'a> Parser<'a> {
             attr_aliases: HashMap::new(),
             type_aliases: HashMap::new(),
             loc_aliases: HashMap::new(),
+            missing_locs: vec![],
             repeated: 0,
             resources: HashMap::new(),
             program: Program::default(),
@@ -187,17 +191,20 @@ impl<'a> Parser<'a> {
         self.depth -= 1;
         r
     }
+    fn no_alias(&self, name: &str, used: Span) -> Diagnostic {
+        Diagnostic::error("E0106", used, format!("no alias `{name}` in this file")).label("not defined").hint(
+            match did_you_mean(name, self.aliases.keys().copied()) {
+                Some(n) => format!("did you mean `{n}`?"),
+                None => format!(
+                    "a line `{name} = ...` defines it, at the file's start or end; is a part of the file missing?"
+                ),
+            },
+        )
+    }
     /// Runs `f` at the text of an alias.
     fn at_alias<T>(&mut self, name: &str, used: Span, f: impl FnOnce(&mut Self) -> R<T>) -> R<T> {
         let Some((key, place)) = self.aliases.get_key_value(name).map(|(k, v)| (*k, *v)) else {
-            return Err(Box::new(
-                Diagnostic::error("E0106", used, format!("no alias `{name}` in this file")).label("not defined").hint(
-                    match did_you_mean(name, self.aliases.keys().copied()) {
-                        Some(n) => format!("did you mean `{n}`?"),
-                        None => format!("a line `{name} = ...` defines it, at the file's start or end; is a part of the file missing?"),
-                    },
-                ),
-            ));
+            return Err(Box::new(self.no_alias(name, used)));
         };
         let Some(place) = place else {
             return Err(Box::new(

@@ -488,7 +488,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-fn counted(n: usize, what: &str) -> String {
+pub(super) fn counted(n: usize, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
