@@ -385,6 +385,9 @@ impl<'a> Ir<'a> {
             *next += 1;
             return Ok(false);
         }
+        if head.dialect == "sdy" && head.name == "manual_computation" {
+            return Err(Box::new(manual_computation()));
+        }
         let mut regions = vec![];
         if head.regions > 0 {
             // Regions that see no outer values number their own from zero.
@@ -446,6 +449,12 @@ fn is_marker(h: &Head) -> bool {
         (h.dialect.as_str(), h.name.as_str()),
         ("sdy", "sharding_constraint") | ("builtin", "unrealized_conversion_cast")
     )
+}
+
+/// JAX writes none for a mesh of one device.
+fn manual_computation() -> Diagnostic {
+    Diagnostic::error("E0602", Span::NONE, "`sdy.manual_computation`, which `shard_map` over several devices becomes")
+        .hint("a program is compiled for one device; export it with a mesh of one")
 }
 
 fn not_portable(h: &Head) -> Diagnostic {

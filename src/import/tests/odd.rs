@@ -101,6 +101,14 @@ fn exports_with_shardings_and_gradients_are_read() {
     assert!(sine.contains("stablehlo.sine") && !sine.contains("stablehlo.cosine"), "{sine}");
 }
 
+/// Written by JAX for a mesh of two devices.
+#[test]
+fn an_export_over_several_devices_is_refused_as_such() {
+    let over_two = include_bytes!("data/exported/shard_map_over_two.mlirbc");
+    let e = read(Source::new("two.mlirbc", over_two)).expect_err("not for one device").to_string();
+    assert!(e.starts_with("error[E0602]") && e.contains("a mesh of one"), "{e}");
+}
+
 #[test]
 fn a_container_that_is_cut_is_refused() {
     let whole = include_bytes!("data/exported/with_gradient.jaxexport.bin");
