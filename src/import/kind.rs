@@ -39,7 +39,7 @@ pub(crate) fn binary(bytes: &[u8]) -> Option<Kind> {
         ),
         (b"\x93NUMPY", "a NumPy array", WEIGHTS),
         (b"\x89HDF\r\n\x1a\n", "an HDF5 file, as Keras writes models", TF),
-        (b"\x7fELF", "a program of this machine", JAX),
+        (b"\x7fELF", "a binary for this machine (ELF)", JAX),
         (b"BC\xc0\xde", "LLVM bitcode, which is already lowered", JAX),
         (b"\x03\x02\x23\x07", "SPIR-V, which is already compiled", JAX),
         (b"\xff\xfe", "text in UTF-16", UTF8),

@@ -266,10 +266,15 @@ impl<'a> Parser<'a> {
                 None => ValueId(*first),
                 Some(i) if i >= 0 && i < i64::from(*n) => ValueId(first + i as u32),
                 _ => {
-                    let what = format!("`%{name}` has {n} results");
-                    let at = Diagnostic::error("E0201", span, what)
-                        .label(format!("expected `#0` to `#{}`", n - 1))
-                        .hint(format!("`%{name}#0` is the first, `%{name}#{}` the last", n - 1));
+                    let at = if *n == 1 {
+                        Diagnostic::error("E0201", span, format!("`%{name}` is one value"))
+                            .label(format!("expected `%{name}`"))
+                            .hint("`#` and a number choose a result of an op that has several")
+                    } else {
+                        Diagnostic::error("E0201", span, format!("`%{name}` has {n} results"))
+                            .label(format!("expected `#0` to `#{}`", n - 1))
+                            .hint(format!("`%{name}#0` is the first, `%{name}#{}` the last", n - 1))
+                    };
                     self.report(at);
                     self.placeholder(span)
                 }
@@ -517,10 +522,11 @@ fn unknown_op(name: &str, span: Span) -> Fail {
             None => d.hint("each op stands in a line of its own, its dialect before its name"),
         });
     }
+    let meant = did_you_mean(dialect, ["stablehlo", "chlo"].into_iter()).filter(|d| build::names(d).contains(&op));
     Box::new(
         Diagnostic::error("E0601", span, format!("`{name}` is of dialect `{dialect}`, not StableHLO"))
             .label("not a StableHLO op")
-            .hint(other_dialect_hint(dialect)),
+            .hint(meant.map_or_else(|| other_dialect_hint(dialect), |d| format!("did you mean `{d}.{op}`?"))),
     )
 }
 

@@ -45,7 +45,6 @@ impl V<'_> {
         const ATTR: &str = "dot_dimension_numbers";
         let (a, b) = (self.x(0), self.x(1));
         let span = self.attr_at(ATTR);
-        let one = |list: &[u64], rank: usize| list.iter().all(|k| (*k as usize) < rank);
         let (la, ra) =
             ([&d.lhs_batching[..], &d.lhs_contracting].concat(), [&d.rhs_batching[..], &d.rhs_contracting].concat());
         let checks = [
@@ -57,14 +56,20 @@ impl V<'_> {
             ),
             (super::unique(&la), "C3", "a dimension of lhs is used twice"),
             (super::unique(&ra), "C4", "a dimension of rhs is used twice"),
-            (one(&d.lhs_batching, a.rank()), "C5", "lhs batching dimensions beyond its rank"),
-            (one(&d.lhs_contracting, a.rank()), "C6", "lhs contracting dimensions beyond its rank"),
-            (one(&d.rhs_batching, b.rank()), "C7", "rhs batching dimensions beyond its rank"),
-            (one(&d.rhs_contracting, b.rank()), "C8", "rhs contracting dimensions beyond its rank"),
         ];
         let before = self.out.len();
         for (ok, tag, message) in checks {
             self.need(ok, span, tag, message, "here");
+        }
+        for (tag, what, list, rank) in [
+            ("C5", "lhs batching", &d.lhs_batching, a.rank()),
+            ("C6", "lhs contracting", &d.lhs_contracting, a.rank()),
+            ("C7", "rhs batching", &d.rhs_batching, b.rank()),
+            ("C8", "rhs contracting", &d.rhs_contracting, b.rank()),
+        ] {
+            let ok = list.iter().all(|k| (*k as usize) < rank);
+            let message = format!("{what} dimensions {list:?} of an operand of rank {rank}");
+            self.need(ok, span, tag, message, format!("expected numbers below {rank}"));
         }
         if self.out.len() > before {
             return;
@@ -161,7 +166,7 @@ impl V<'_> {
                 span,
                 size_tag,
                 format!("{name} = {list:?} for {s} spatial dimensions"),
-                format!("expected {s} numbers"),
+                super::expected_numbers(s),
             );
             self.need(
                 list.iter().all(|v| *v > 0),

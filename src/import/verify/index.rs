@@ -137,7 +137,7 @@ impl V<'_> {
                 span,
                 "C20",
                 format!("slice_sizes = {sizes:?} for rank {rank}"),
-                format!("expected {rank} numbers"),
+                super::expected_numbers(rank),
             ) {
                 return;
             }

@@ -57,6 +57,11 @@ fn is_typed(f: &Func, op: &Op) -> bool {
     !op.operands.iter().chain(&op.results).chain(regions).any(|v| f.ty(*v).is_unknown())
 }
 
+/// What a list of another length gets as its label.
+fn expected_numbers(n: usize) -> String {
+    format!("expected {n} number{}", if n == 1 { "" } else { "s" })
+}
+
 fn signature(f: &Func, out: &mut Vec<Diagnostic>) {
     let found: Vec<&Type> = f.body.results.iter().map(|v| f.ty(*v)).collect();
     if !f.result_types.iter().eq(found.iter().copied()) {

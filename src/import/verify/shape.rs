@@ -27,7 +27,7 @@ impl V<'_> {
             span,
             "C2",
             format!("{ATTR} = {dims:?} for an operand of rank {}", x.rank()),
-            format!("expected {} numbers", x.rank()),
+            super::expected_numbers(x.rank()),
         ) || !self.dims_in(dims, r.rank(), ATTR, ("C3", "C4"))
         {
             return;
@@ -116,7 +116,7 @@ impl V<'_> {
                 span,
                 "C2",
                 format!("{name} = {list:?} for rank {}", x.rank()),
-                format!("expected {} numbers", x.rank()),
+                super::expected_numbers(x.rank()),
             ) {
                 return;
             }
@@ -208,7 +208,7 @@ impl V<'_> {
                 span,
                 "C2",
                 format!("{name} = {list:?} for rank {}", x.rank()),
-                format!("expected {} numbers", x.rank()),
+                super::expected_numbers(x.rank()),
             ) {
                 return;
             }

@@ -108,7 +108,7 @@ impl V<'_> {
                 span,
                 size_tag,
                 format!("{name} = {list:?} for rank {rank}"),
-                format!("expected {rank} numbers"),
+                super::expected_numbers(rank),
             ) || !self.need(
                 list.iter().all(|v| *v > 0),
                 span,
@@ -178,7 +178,7 @@ impl V<'_> {
                 span,
                 size_tag,
                 format!("{name} = {list:?} for rank {rank}"),
-                format!("expected {rank} numbers"),
+                super::expected_numbers(rank),
             ) || !self.need(
                 list.iter().all(|v| *v > 0),
                 span,
