@@ -29,7 +29,7 @@ impl Printer {
         match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
             // A closed pipe (`| head`) ends the output, and that is what was asked for.
             Err(e) if e.kind() != ErrorKind::BrokenPipe => {
-                eprintln!("error: cannot write to stdout: {e}");
+                say(&format!("error: cannot write to stdout: {e}\n"));
                 std::process::exit(1);
             }
             _ => {}
@@ -52,13 +52,13 @@ impl Printer {
     /// A remark, on stderr.
     pub fn note(&self, text: &str) {
         if !self.quiet && self.format == MessageFormat::Human {
-            eprintln!("{text}");
+            say(&format!("{text}\n"));
         }
     }
     pub fn diagnostics(&self, d: &Diagnostics) {
         match self.format {
-            MessageFormat::Human => eprint!("{d}"),
-            MessageFormat::Json => d.list.iter().for_each(|d| eprintln!("{}", as_json(d))),
+            MessageFormat::Human => say(&d.to_string()),
+            MessageFormat::Json => d.list.iter().for_each(|d| say(&format!("{}\n", as_json(d)))),
         }
     }
     /// Says why and gives the exit code.
@@ -69,25 +69,23 @@ impl Printer {
                 1
             }
             (Failure::Usage(m), MessageFormat::Human) => {
-                eprintln!("error: {m}");
+                say(&format!("error: {m}\n"));
                 2
             }
             (Failure::Usage(m), MessageFormat::Json) => {
-                eprintln!("{}", json!({"severity": "error", "code": "usage", "message": m}));
+                say(&format!("{}\n", json!({"severity": "error", "code": "usage", "message": m})));
                 2
             }
             (Failure::Bug { message, reproducer }, MessageFormat::Human) => {
-                eprintln!("error: this is a bug in zmlc: {message}");
+                say(&format!("error: this is a bug in zmlc: {message}\n"));
                 if let Some(path) = reproducer {
-                    eprintln!("  = a file that shows it was written to {}", path.display());
+                    say(&format!("  = a file that shows it was written to {}\n", path.display()));
                 }
                 101
             }
             (Failure::Bug { message, reproducer }, MessageFormat::Json) => {
-                eprintln!(
-                    "{}",
-                    json!({"severity": "error", "code": "bug", "message": message, "reproducer": reproducer})
-                );
+                let bug = json!({"severity": "error", "code": "bug", "message": message, "reproducer": reproducer});
+                say(&format!("{bug}\n"));
                 101
             }
         }
@@ -102,6 +100,11 @@ impl Printer {
         bar.enable_steady_tick(Duration::from_millis(100));
         bar
     }
+}
+
+/// A message, on stderr. Where that is closed or full nothing can be said, and the exit code stays what it is.
+fn say(text: &str) {
+    let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
 fn as_json(d: &Diagnostic) -> Value {

@@ -147,6 +147,43 @@ fn models_that_are_wrong() {
     }
 }
 
+/// A safetensors file of one tensor of `n` zeros.
+fn weights(name: &str, n: usize) -> Vec<u8> {
+    let header = format!(r#"{{"{name}":{{"dtype":"F32","shape":[{n}],"data_offsets":[0,{}]}}}}"#, 4 * n);
+    [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &vec![0; 4 * n]].concat()
+}
+
+#[test]
+fn init_says_why_no_weight_has_the_name_of_an_argument() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("w.safetensors"), weights("w", 4)).expect("writable");
+    let listed = |program: &str| {
+        std::fs::write(folder.path().join("p.mlir"), program).expect("writable");
+        zmlc_ok(folder.path(), &["init", "p.mlir", "-o", "m", "--name", "m", "--force", "--weights", "w.safetensors"])
+    };
+    let advice = "export it with them";
+    assert!(listed(GOOD).contains(advice), "{}", listed(GOOD));
+    let named = GOOD.replacen("tensor<4xf32>", "tensor<4xf32> loc(\"x\")", 1);
+    assert!(listed(&named).contains("no argument has the name") && !listed(&named).contains(advice));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_exit_code_stays_where_stderr_takes_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("p.mlir"), "").expect("writable");
+    for arguments in [&["check", "p.mlir"][..], &["check", "p.mlir", "--message-format", "json"]] {
+        let full = std::fs::File::create("/dev/full").expect("a device");
+        let status = Command::new(env!("CARGO_BIN_EXE_zmlc"))
+            .current_dir(folder.path())
+            .args(arguments)
+            .stderr(full)
+            .status()
+            .expect("zmlc starts");
+        assert_eq!(status.code(), Some(1), "{arguments:?}");
+    }
+}
+
 #[test]
 fn targets_that_do_not_exist() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -249,9 +286,7 @@ fn init_makes_an_entry_of_each_public_function_and_says_what_does_not_fit() {
     refused += &init(&["m", "--weights", "w"]);
     assert!(!at("m").exists(), "nothing is made where nothing is written");
     // A tensor of another shape than the argument of its name.
-    let header = br#"{"w":{"dtype":"F32","shape":[3],"data_offsets":[0,12]}}"#;
-    let file = [&(header.len() as u64).to_le_bytes()[..], header, &[0; 12]].concat();
-    std::fs::write(at("w/part.safetensors"), file).expect("writable");
+    std::fs::write(at("w/part.safetensors"), weights("w", 3)).expect("writable");
     let listed = zmlc_ok(folder.path(), &["init", "two.mlir", "-o", "m", "--name", "m", "--weights", "w"]);
     let toml = std::fs::read_to_string(at("m/model.toml")).expect("written");
     snapshot("init_two", &format!("{refused}{listed}----\n{toml}"));

@@ -45,6 +45,7 @@ pub fn run(args: &Init, printer: Printer) -> Result<(), Failure> {
     let mut map = BTreeMap::new();
     let (mut text, mut listed, mut tables) = (String::new(), vec![], String::new());
     let several = functions.len() > 1;
+    let mut named = false;
     for func in functions {
         let section = EntrySection {
             name: if several { func.name.clone() } else { "main".into() },
@@ -56,6 +57,7 @@ pub fn run(args: &Init, printer: Printer) -> Result<(), Failure> {
             let _ = writeln!(text, "{}entry {}", if text.is_empty() { "" } else { "\n" }, section.name);
         }
         let argument_names = names::arguments(&program, func, &section);
+        named |= zmlc_import::argument_names(&program, &func.name).iter().any(Option::is_some);
         let dims = dims::named(&program, &func.name, &argument_names, &section);
         for (i, name) in argument_names.iter().enumerate() {
             let ty = func.ty(func.body.args[i]);
@@ -93,6 +95,10 @@ pub fn run(args: &Init, printer: Printer) -> Result<(), Failure> {
     artifact::write_file(&target, toml.as_bytes())?;
     if !unused.is_empty() {
         let _ = writeln!(text, "\nno argument has the name of these tensors: {}", unused.join(", "));
+        if !named {
+            text += "the program does not say its arguments' names: export it with them, in JAX by \
+                     `lowered.as_text(debug_info=True)`, or write the lines of [weights.map]\n";
+        }
     }
     let _ = writeln!(text, "\nwrote {}", target.display());
     printer.result(&text, &json!({"model": target, "arguments": listed, "unmatched": unused}));
