@@ -1,5 +1,6 @@
 //! Float ops that SPIR-V or its conversion does not have as MLIR defines them: everything on bf16, the maximum and minimum
-//! of IEEE 754 (NaN wins, -0 is below +0; GLSL's leaves both open), classification.
+//! of IEEE 754 (NaN wins, -0 is below +0; GLSL's leaves both open), classification. Arithmetic with a constant zero too:
+//! Mesa's software device folds it as if there were no infinities, NaN and negative zeros, whatever the module asks for.
 
 use super::scalar::Scalar;
 use melior::ir::{Type, attribute::FloatAttribute};
@@ -21,6 +22,11 @@ pub fn op<'c>(b: &B<'c>, s: &Scalar<'c>, x: &[V<'c>]) -> Result<Option<V<'c>>, P
         }
     }
     let bf16 = read::is_bf16(s.from) || read::is_bf16(to);
+    if let [x, y] = *x
+        && let Some(exact) = with_zero(b, s.name, x, y)
+    {
+        return Ok(Some(exact));
+    }
     Ok(match s.name {
         "arith.maximumf" => Some(extreme(b, x[0], x[1], true)),
         "arith.minimumf" => Some(extreme(b, x[0], x[1], false)),
@@ -59,6 +65,31 @@ fn is_exact(name: &str) -> bool {
             | "math.round"
             | "math.roundeven"
     )
+}
+
+/// Arithmetic of which one operand is a constant zero, without it: what it gives is exact in any type.
+fn with_zero<'c>(b: &B<'c>, name: &str, x: V<'c>, y: V<'c>) -> Option<V<'c>> {
+    let zero = |v| constant(v).filter(|c| *c == 0.0);
+    let float = |value| b.cfloat(x.r#type(), value);
+    // Zero with the sign of `v` times that of `z`, or NaN.
+    let signed = |z: f64, v, is_zero| {
+        let unsigned = b.same("math.copysign", &[float(0.0), v]);
+        let result = if z.is_sign_negative() { b.same("arith.negf", &[unsigned]) } else { unsigned };
+        b.select(is_zero, result, float(f64::NAN))
+    };
+    let product = |z, v| signed(z, v, b.cmpf("olt", magnitude(b, v), infinity(b, v)));
+    let unless_zero = |v, otherwise| b.select(b.cmpf("oeq", v, float(0.0)), float(0.0), otherwise);
+    match (name, zero(x), zero(y)) {
+        ("arith.divf", _, Some(z)) => Some(b.mulf(x, float(f64::INFINITY.copysign(z)))),
+        ("arith.divf", Some(z), None) => Some(signed(z, y, b.cmpf("ogt", magnitude(b, y), float(0.0)))),
+        ("arith.mulf", _, Some(z)) => Some(product(z, x)),
+        ("arith.mulf", Some(z), None) => Some(product(z, y)),
+        ("arith.addf", _, Some(z)) if z.is_sign_positive() => Some(unless_zero(x, x)),
+        ("arith.addf", Some(z), None) if z.is_sign_positive() => Some(unless_zero(y, y)),
+        ("arith.subf", _, Some(z)) if z.is_sign_negative() => Some(unless_zero(x, x)),
+        ("arith.subf", Some(z), None) if z.is_sign_positive() => Some(unless_zero(y, b.same("arith.negf", &[y]))),
+        _ => None,
+    }
 }
 
 /// An f32 to the nearest bf16, ties to even, held as f32. NaN stays NaN.

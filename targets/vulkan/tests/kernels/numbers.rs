@@ -105,6 +105,41 @@ fn maximum_and_minimum_are_those_of_ieee_754() {
 }
 
 #[test]
+fn a_constant_zero_counts_as_any_number() {
+    let tests = [0.0, -0.0, 2.0, -2.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
+    let ops: [(&str, fn(f64, f64) -> f64); 4] =
+        [("addf", |x, y| x + y), ("subf", |x, y| x - y), ("mulf", |x, y| x * y), ("divf", |x, y| x / y)];
+    for ty in ["f16", "bf16", "f32", "f64"] {
+        let (from, bytes): (fn(f64) -> Vec<u8>, usize) = match ty {
+            "f16" => (|x| f16::from_f64(x).to_le_bytes().to_vec(), 2),
+            "bf16" => (|x| bf16::from_f64(x).to_le_bytes().to_vec(), 2),
+            "f32" => (|x| (x as f32).to_le_bytes().to_vec(), 4),
+            _ => (|x| x.to_le_bytes().to_vec(), 8),
+        };
+        for (op, f) in ops {
+            for (zero, first) in [(0.0, true), (0.0, false), (-0.0, true), (-0.0, false)] {
+                let operands = if first { "%c, %x" } else { "%x, %c" };
+                let body = format!("%c = arith.constant {zero:?} : {ty}\n%y = arith.{op} {operands} : {ty}");
+                let input: Vec<u8> = tests.iter().copied().flat_map(from).collect();
+                let n = tests.len();
+                let Some(got) = compute(ty, ty, &body, input.clone(), input, n, bytes) else { return };
+                for (x, got) in tests.iter().zip(got.chunks(bytes)) {
+                    let expected = if first { f(zero, *x) } else { f(*x, zero) };
+                    let is_nan = |bits: &[u8]| match ty {
+                        "f16" => f16::from_le_bytes(bits.try_into().unwrap()).is_nan(),
+                        "bf16" => bf16::from_le_bytes(bits.try_into().unwrap()).is_nan(),
+                        "f32" => f32::from_le_bytes(bits.try_into().unwrap()).is_nan(),
+                        _ => f64::from_le_bytes(bits.try_into().unwrap()).is_nan(),
+                    };
+                    let same = if expected.is_nan() { is_nan(got) } else { got == from(expected) };
+                    assert!(same, "{op} of {operands} with {zero:?} and {x:?} in {ty} gives {got:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn products_and_sums_are_not_contracted() {
     // a * a - 1 with a = 1 + 2^-12: rounded twice it is 2^-11, fused 2^-11 + 2^-24.
     let a = 1.0 + 2f32.powi(-12);
