@@ -6,7 +6,7 @@
 
 use super::{
     attention,
-    group::{Cone, Grouper, Hero, Under},
+    group::{Cone, Grouper, Hero, Join, Under},
     view::{Kind, Node, Val},
 };
 use crate::{
@@ -17,6 +17,9 @@ use std::collections::BTreeSet;
 
 /// Distinct evaluations in one kernel: bounds its code.
 const MOST_VISITS: usize = 600;
+/// Scalar operations of one element from which on a kernel's code is too long to have most of them for what is computed at
+/// several places.
+const MOST_REPEATED: u64 = 512;
 /// Scalar operations that a launch is worth.
 const LAUNCH: u64 = 20_000_000;
 /// Scalar operations that a byte moved is worth.
@@ -101,12 +104,12 @@ fn cone(f: &Grouper, node: Node) -> Cone {
 }
 
 fn map(f: &mut Grouper, node: Node) {
-    trim(f, node);
+    let cone = trim(f, node);
     let under = f.under(node);
     let view = f.view;
     let reads = view.nodes[node].reads.iter().filter_map(|v| view.values[*v].def).filter(|d| f.free(*d));
     let separate = reads.fold(view.nodes[node].cost, |sum, d| sum.saturating_add(f.cost[d]));
-    f.cost[node] = if separate > LONG { together(f, node, &under).min(separate) } else { separate };
+    f.cost[node] = if separate > LONG { together(f, node, cone, &under).min(separate) } else { separate };
     let wanted = f.is_wanted(node);
     // A copy or a broadcast is nothing to keep a group open for, but parts that were computed apart are.
     let joins_parts = name(view.nodes[node].op) == "tensor.concat" && f.cost[node] > 0;
@@ -114,11 +117,10 @@ fn map(f: &mut Grouper, node: Node) {
         for g in f.need(&under.inputs).into_iter().rev().filter(|g| f.groups[*g].hero != Hero::Host).collect::<Vec<_>>()
         {
             match f.may_join(node, g) {
-                Ok(c) if c.cone.reads_group => {
-                    settle(f, node, Some(g));
-                    // Settling may have put something between the two.
-                    if let Ok(c) = f.may_join(node, g) {
-                        return f.join(node, g, &c);
+                Ok(join) if join.cone.reads_group => {
+                    // Settling may put something between the two.
+                    if let Some(join) = settle_into(f, node, g, join) {
+                        return f.join(node, g, &join);
                     }
                 }
                 Ok(_) => {}
@@ -151,8 +153,8 @@ fn is_of_reductions(f: &Grouper, node: Node) -> bool {
 /// Scalar operations of one element of `node` if what several ops share is computed once: in a hash or a cipher, where each
 /// round reads the last one several times, the sum over what is read doubles from round to round. Unbounded where ops read
 /// one another at ever more places, as stencils do.
-fn together(f: &Grouper, node: Node, under: &Under) -> u64 {
-    let cone = cone(f, node);
+fn together(f: &Grouper, node: Node, cone: Option<Cone>, under: &Under) -> u64 {
+    let cone = cone.unwrap_or_else(|| self::cone(f, node));
     if cone.visits <= 4 * under.free.len() { cone.cost } else { u64::MAX }
 }
 
@@ -169,7 +171,7 @@ fn own_loop(f: &mut Grouper, node: Node, why: &str) {
 /// A new group with `node` as its first member.
 fn found(f: &mut Grouper, node: Node, hero: Hero, why: String) {
     trim(f, node);
-    settle(f, node, None);
+    settle(f, node);
     let mut c = cone(f, node);
     if hero != Hero::Reduce {
         // Only rows have a workgroup that does a reduction before.
@@ -196,7 +198,7 @@ fn found(f: &mut Grouper, node: Node, hero: Hero, why: String) {
 
 fn reduce(f: &mut Grouper, node: Node) {
     trim(f, node);
-    settle(f, node, None);
+    settle(f, node);
     let under = cone(f, node);
     let need = f.need(&under.inputs);
     let mut candidates: Vec<usize> = need.iter().rev().copied().filter(|g| f.groups[*g].hero == Hero::Reduce).collect();
@@ -275,28 +277,31 @@ fn is_read_before(f: &Grouper, v: Val, node: Node) -> bool {
     }
     true
 }
-/// Puts free ops under `node` into memory until its own kernel is small enough in code and buffers.
-fn trim(f: &mut Grouper, node: Node) {
+/// Puts free ops under `node` into memory until its own kernel is small enough in code and buffers: what its own elements
+/// then take, if that had to be followed.
+fn trim(f: &mut Grouper, node: Node) -> Option<Cone> {
     loop {
         let below = f.under(node);
         if below.plain && below.free.len() <= MOST_VISITS && below.inputs.len() < f.budget {
-            return;
+            return None;
         }
         let under = cone(f, node);
-        if under.visits <= MOST_VISITS && under.inputs.len() < f.budget {
-            return;
-        }
         let by_buffers = under.inputs.len() >= f.budget;
+        if under.visits <= MOST_VISITS && !by_buffers {
+            let Some(repeated) = repeated(f, &under) else { return Some(under) };
+            own_loop(f, repeated, "would be computed too often in one kernel");
+            continue;
+        }
         let under_read = f.view.nodes[node].reads.iter().filter_map(|v| f.view.values[*v].def);
         let free: BTreeSet<Node> = under_read.filter(|d| f.free(*d) && f.view.nodes[*d].kind == Kind::Map).collect();
         let size = |d: &Node| {
             let c = cone(f, *d);
             if by_buffers { c.inputs.len() } else { c.visits }
         };
-        let Some(largest) = free.iter().copied().max_by_key(|d| (size(d), std::cmp::Reverse(*d))) else { return };
-        if size(&largest) <= 1 {
-            return;
-        }
+        let sizes = free.iter().map(|d| (size(d), std::cmp::Reverse(*d)));
+        let Some((_, std::cmp::Reverse(largest))) = sizes.max().filter(|(size, _)| *size > 1) else {
+            return Some(under);
+        };
         own_loop(
             f,
             largest,
@@ -304,28 +309,50 @@ fn trim(f: &mut Grouper, node: Node) {
         );
     }
 }
+/// Of a kernel that is long because it computes dear ops at many places, as the first steps of a scan by halves are in each
+/// of its results: the op nearest to the inputs that saves three quarters of what can be saved if it is in memory.
+fn repeated(f: &Grouper, under: &Cone) -> Option<Node> {
+    let once: u64 = under.places.keys().map(|n| f.view.nodes[*n].cost).sum();
+    if under.cost <= MOST_REPEATED || under.cost.saturating_sub(once) < under.cost / 2 {
+        return None;
+    }
+    let several = under.places.iter().filter(|(n, places)| **places > 1 && f.free(**n));
+    let saved: Vec<(Node, u64)> = several
+        .filter(|(n, _)| f.view.nodes[**n].kind == Kind::Map && f.view.nodes[**n].cost > 0)
+        .map(|(n, places)| (*n, (*places as u64 - 1).saturating_mul(cone(f, *n).cost)))
+        .collect();
+    let most = saved.iter().map(|s| s.1).max().filter(|most| *most >= under.cost / 2)?;
+    saved.into_iter().find(|s| s.1 >= most / 4 * 3).map(|s| s.0)
+}
 
 /// Puts free ops under `node` into memory that would be computed too often.
-fn settle(f: &mut Grouper, node: Node, g: Option<usize>) {
-    loop {
-        let under = match g {
-            None => f.cone(node, None, Rows::plain(0)),
-            Some(g) => f.may_join(node, g).map(|j| j.cone),
-        };
-        let Ok(under) = under else { return };
-        // Readers before what they read: the whole of a chain goes at once.
-        let dear = under.evaluations.iter().rev().find(|(n, count)| {
-            let total = f.evaluations[**n].saturating_add(**count);
-            let v = &f.view.values[f.view.nodes[**n].results[0]];
-            let again = total.saturating_sub(v.elements()).max(0) as u64;
-            let bytes = v.elements().max(0) as u64 * elem_bytes(v.value.r#type()).max(1) as u64;
-            f.view.nodes[**n].kind == Kind::Map
-                && f.view.nodes[**n].cost > 0
-                && again.saturating_mul(f.cost[**n]) > LAUNCH + bytes.saturating_mul(2 * BYTE)
-        });
-        let Some((dear, _)) = dear else { return };
-        own_loop(f, *dear, "would be computed too often in its readers");
+fn settle(f: &mut Grouper, node: Node) {
+    while let Some(dear) = too_dear(f, &cone(f, node)) {
+        own_loop(f, dear, TOO_DEAR);
     }
+}
+/// The same where `node` joins `g`: how it still may.
+fn settle_into(f: &mut Grouper, node: Node, g: usize, join: Join) -> Option<Join> {
+    let mut join = join;
+    while let Some(dear) = too_dear(f, &join.cone) {
+        own_loop(f, dear, TOO_DEAR);
+        join = f.may_join(node, g).ok()?;
+    }
+    Some(join)
+}
+const TOO_DEAR: &str = "would be computed too often in its readers";
+fn too_dear(f: &Grouper, under: &Cone) -> Option<Node> {
+    // Readers before what they read: the whole of a chain goes at once.
+    let dear = under.evaluations.iter().rev().find(|(n, count)| {
+        let total = f.evaluations[**n].saturating_add(**count);
+        let v = &f.view.values[f.view.nodes[**n].results[0]];
+        let again = total.saturating_sub(v.elements()).max(0) as u64;
+        let bytes = v.elements().max(0) as u64 * elem_bytes(v.value.r#type()).max(1) as u64;
+        f.view.nodes[**n].kind == Kind::Map
+            && f.view.nodes[**n].cost > 0
+            && again.saturating_mul(f.cost[**n]) > LAUNCH + bytes.saturating_mul(2 * BYTE)
+    });
+    dear.map(|(n, _)| *n)
 }
 
 /// Gives the last elementwise ops of a group back to their readers, where the group writes what they read anyway.

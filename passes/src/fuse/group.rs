@@ -12,6 +12,7 @@ use crate::{
     spec::DeviceSpec,
 };
 use std::{
+    cell::Cell,
     collections::{BTreeMap, BTreeSet, HashSet},
     rc::Rc,
 };
@@ -64,8 +65,17 @@ pub struct Cone {
     pub cost: u64,
     /// Evaluations of each free op, reductions counted in.
     pub evaluations: BTreeMap<Node, i64>,
+    /// At how many places each free op is computed.
+    pub places: BTreeMap<Node, usize>,
     /// Whether it reads a member of the group at all.
     pub reads_group: bool,
+}
+
+/// What has been met on the way down from an element: each place once.
+#[derive(Default)]
+struct Walk {
+    t: Table,
+    seen: HashSet<(Val, Vec<Ix>)>,
 }
 
 /// How an op may join a group.
@@ -133,6 +143,8 @@ pub struct Grouper<'v, 'c> {
     pub inner: Vec<bool>,
     /// The device, where what it multiplies decides.
     pub spec: Option<&'v DeviceSpec>,
+    /// Places that were followed so far: what grouping takes.
+    pub followed: Cell<usize>,
 }
 
 impl<'v, 'c> Grouper<'v, 'c> {
@@ -158,6 +170,7 @@ impl<'v, 'c> Grouper<'v, 'c> {
             prologue: vec![false; count],
             inner: vec![false; count],
             spec: None,
+            followed: Cell::new(0),
         }
     }
     /// What the vendor's library multiplies, where the device has one, has to be in memory.
@@ -242,21 +255,25 @@ impl<'v, 'c> Grouper<'v, 'c> {
     /// `rows`: the row space of `g` that `root` is in; of its heavy ops only the elements of the row's own orbit may be
     /// read.
     pub fn cone(&self, root: Node, g: Option<usize>, rows: Rows) -> Result<Cone, Stop> {
+        let mut walk = Walk { t: Table::new(rows.orbit.0 > 1), ..Walk::default() };
+        self.cone_beside(root, g, rows, &mut walk)
+    }
+    /// The same without what others of the group's elements, which `walk` has followed before, need too.
+    fn cone_beside(&self, root: Node, g: Option<usize>, rows: Rows, walk: &mut Walk) -> Result<Cone, Stop> {
         let view = self.view;
-        let mut t = Table::new(rows.orbit.0 > 1);
+        let Walk { t, seen } = walk;
         let elements = view.elements(root);
         let tail = if rows.count > 0 { elements / rows.count } else { 1 };
         let (count, _) = rows.orbit;
         let heavy = view.nodes[root].kind.heavy();
         let mut cone = Cone { cost: view.nodes[root].cost, ..Cone::default() };
-        let mut seen: HashSet<(Val, Vec<Ix>)> = HashSet::new();
         let mut next: Vec<(Val, Vec<Ix>, bool)> = vec![];
         for p in 0..count {
             let own = match count {
                 1 => view.own(root),
-                _ => of_orbit(view.space(root), rows.orbit, p, tail, 1, &mut t),
+                _ => of_orbit(view.space(root), rows.orbit, p, tail, 1, t),
             };
-            for (v, index) in view.operands_at(root, &own, &mut t) {
+            for (v, index) in view.operands_at(root, &own, t) {
                 let shared = view.is_generic_reduction(root)
                     && elements > 1
                     && view.values[v].elements() > 1
@@ -265,6 +282,7 @@ impl<'v, 'c> Grouper<'v, 'c> {
             }
         }
         while let Some((v, index, shared)) = next.pop() {
+            self.followed.set(self.followed.get() + 1);
             if !seen.insert((v, index.clone())) {
                 continue;
             }
@@ -292,13 +310,15 @@ impl<'v, 'c> Grouper<'v, 'c> {
                 if n.kind == Kind::Update {
                     return Err(Stop::InPlace);
                 }
-                if own && !self.is_own(&index, v, rows, tail, &mut t) {
+                if own && !self.is_own(&index, v, rows, tail, t) {
                     return Err(Stop::OtherElement);
                 }
-                if n.kind.heavy() {
+                if own {
+                    // The group computes it already, with all that is under it.
                     continue;
                 }
             } else {
+                *cone.places.entry(def).or_default() += 1;
                 if !own {
                     cone.clones.insert(def);
                 }
@@ -320,7 +340,7 @@ impl<'v, 'c> Grouper<'v, 'c> {
                     *e = e.saturating_add(count.max(1));
                 }
             }
-            next.extend(view.operands_at(def, &index, &mut t).into_iter().map(|(v, index)| (v, index, shared)));
+            next.extend(view.operands_at(def, &index, t).into_iter().map(|(v, index)| (v, index, shared)));
         }
         self.captured_scalars(root, &mut cone.clones);
         if let Some(operand) = view.updates(root) {
@@ -531,12 +551,16 @@ impl<'v, 'c> Grouper<'v, 'c> {
     /// Reads the clones, inputs and dependencies of a group anew, after ops left it or others.
     pub fn refresh(&mut self, g: usize) {
         let mut all = Cone::default();
+        let mut walk = Walk::default();
         for node in self.groups[g].members.clone() {
             if matches!(self.groups[g].hero, Hero::Special | Hero::Host) {
                 all.inputs.extend(&self.view.nodes[node].reads);
                 continue;
             }
-            let found = self.groups[g].spaces.iter().find_map(|rows| self.cone(node, Some(g), *rows).ok());
+            let found = match &self.groups[g].spaces[..] {
+                [rows] if self.groups[g].hero == Hero::Loop => self.cone_beside(node, Some(g), *rows, &mut walk).ok(),
+                spaces => spaces.iter().find_map(|rows| self.cone(node, Some(g), *rows).ok()),
+            };
             if let Some(c) = found {
                 all.inputs.extend(&c.inputs);
                 all.clones.extend(&c.clones);

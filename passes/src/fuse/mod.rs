@@ -18,6 +18,8 @@ mod outline;
 mod positions;
 mod prepare;
 mod shared;
+#[cfg(test)]
+mod tests;
 mod view;
 
 use crate::{
