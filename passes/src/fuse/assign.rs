@@ -17,9 +17,13 @@ use std::collections::BTreeSet;
 
 /// Distinct evaluations in one kernel: bounds its code.
 const MOST_VISITS: usize = 600;
+/// Those of them at most that compute an op at a further place.
+const MOST_AGAIN: usize = 128;
 /// Scalar operations of one element from which on a kernel's code is too long to have most of them for what is computed at
 /// several places.
 const MOST_REPEATED: u64 = 512;
+/// The same with what branches compute each for themselves.
+const MOST_CODE: usize = 400;
 /// Scalar operations that a launch is worth.
 const LAUNCH: u64 = 20_000_000;
 /// Scalar operations that a byte moved is worth.
@@ -287,7 +291,7 @@ fn trim(f: &mut Grouper, node: Node) -> Option<Cone> {
         }
         let under = cone(f, node);
         let by_buffers = under.inputs.len() >= f.budget;
-        if under.visits <= MOST_VISITS && !by_buffers {
+        if !by_buffers && !is_long(f, node, &under) {
             let Some(repeated) = repeated(f, &under) else { return Some(under) };
             own_loop(f, repeated, "would be computed too often in one kernel");
             continue;
@@ -296,7 +300,7 @@ fn trim(f: &mut Grouper, node: Node) -> Option<Cone> {
         let free: BTreeSet<Node> = under_read.filter(|d| f.free(*d) && f.view.nodes[*d].kind == Kind::Map).collect();
         let size = |d: &Node| {
             let c = cone(f, *d);
-            if by_buffers { c.inputs.len() } else { c.visits }
+            if by_buffers { c.inputs.len() } else { c.visits.max(f.code(*d, 2 * MOST_VISITS)) }
         };
         let sizes = free.iter().map(|d| (size(d), std::cmp::Reverse(*d)));
         let Some((_, std::cmp::Reverse(largest))) = sizes.max().filter(|(size, _)| *size > 1) else {
@@ -308,6 +312,11 @@ fn trim(f: &mut Grouper, node: Node) -> Option<Cone> {
             if by_buffers { "a kernel may not bind more buffers" } else { "a kernel would grow too long" },
         );
     }
+}
+fn is_long(f: &Grouper, node: Node, under: &Cone) -> bool {
+    under.visits > MOST_VISITS
+        || under.visits - under.places.len() > MOST_AGAIN
+        || under.places.keys().any(|n| f.view.branches(*n)) && f.code(node, MOST_CODE) > MOST_CODE
 }
 /// Of a kernel that is long because it computes dear ops at many places, as the first steps of a scan by halves are in each
 /// of its results: the op nearest to the inputs that saves three quarters of what can be saved if it is in memory.

@@ -364,6 +364,48 @@ impl<'v, 'c> Grouper<'v, 'c> {
         }
         Ok(cone)
     }
+    /// Evaluations that the code of one element of `root` comes to, counted up to `most`: what one branch of a padding or
+    /// concatenation computes is not at hand in another.
+    pub fn code(&self, root: Node, most: usize) -> usize {
+        let view = self.view;
+        let mut t = Table::new(false);
+        // The branch that each branch lies in.
+        let mut outer: Vec<usize> = vec![0];
+        let mut seen: HashSet<(Val, Vec<Ix>, usize)> = HashSet::new();
+        let mut count = 0;
+        let within = |def: Node, index: &[Ix], branch: usize, t: &mut Table, outer: &mut Vec<usize>| {
+            let mut below: Vec<(Val, Vec<Ix>, usize)> = vec![];
+            for (v, index) in view.operands_at(def, index, t) {
+                let mut inside = branch;
+                if view.branches(def) {
+                    outer.push(branch);
+                    inside = outer.len() - 1;
+                }
+                below.push((v, index, inside));
+            }
+            below
+        };
+        let mut next = within(root, &view.own(root), 0, &mut t, &mut outer);
+        while let Some((v, index, branch)) = next.pop()
+            && count <= most
+        {
+            let Some(def) = view.values[v].def.filter(|d| view.nodes[*d].kind != Kind::Constant && self.free(*d))
+            else {
+                continue;
+            };
+            let mut place = (v, index, branch);
+            while place.2 > 0 && !seen.contains(&place) {
+                place.2 = outer[place.2];
+            }
+            if seen.contains(&place) {
+                continue;
+            }
+            count += 1;
+            next.extend(within(def, &place.1, branch, &mut t, &mut outer));
+            seen.insert((v, place.1, branch));
+        }
+        count
+    }
     /// Whether `index` of a heavy op's value is the element of the own row, or of its orbit.
     fn is_own(&self, index: &[Ix], v: Val, rows: Rows, tail: i64, t: &mut Table) -> bool {
         let shape = &self.view.values[v].shape;

@@ -57,26 +57,26 @@ fn steps(n: usize) -> String {
 fn twice_as_many_steps_of_a_stencil_take_twice_as_much() {
     let followed =
         |n: usize| grouped(64, &steps(n), &format!("%u{n}"), "64x16", |f| (f.followed.get(), f.view.nodes.len()));
-    let (short, _) = followed(20);
-    let (long, nodes) = followed(40);
-    assert!(long < short * 5 / 2, "{short}, then {long}");
+    let (short, _) = followed(40);
+    let (long, nodes) = followed(80);
+    assert!(long < 3 * short, "{short}, then {long}");
     // An op is followed a few times, and never to more than a kernel may compute.
-    assert!(long < 800 * nodes, "{long} of {nodes} ops");
+    assert!(long < 1200 * nodes, "{long} of {nodes} ops");
 }
 
 /// The exponential of each element, then sums of neighbours until one row is left: every result needs all of them.
 #[test]
 fn dear_ops_that_one_kernel_would_compute_at_many_places_are_computed_once() {
     let mut lines = String::from(
-        "  %e = tensor.empty() : tensor<64x16xf32>
-  %s0 = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = [\"parallel\", \"parallel\"]} ins(%u0 : tensor<64x16xf32>) outs(%e : tensor<64x16xf32>) {
+        "  %e = tensor.empty() : tensor<32x16xf32>
+  %s0 = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = [\"parallel\", \"parallel\"]} ins(%u0 : tensor<32x16xf32>) outs(%e : tensor<32x16xf32>) {
   ^bb0(%a: f32, %c: f32):
     %s = math.exp %a : f32
     linalg.yield %s : f32
-  } -> tensor<64x16xf32>\n",
+  } -> tensor<32x16xf32>\n",
     );
-    let mut rows = 64;
-    for i in 0..6 {
+    let mut rows = 32;
+    for i in 0..5 {
         for (half, offset) in [("l", 0), ("r", 1)] {
             lines += &format!(
                 "  %{half}{i} = tensor.extract_slice %s{i}[{offset}, 0] [{}, 16] [2, 1] : tensor<{rows}x16xf32> to tensor<{}x16xf32>\n",
@@ -87,9 +87,9 @@ fn dear_ops_that_one_kernel_would_compute_at_many_places_are_computed_once() {
         rows /= 2;
         lines += &sum(&format!("%s{}", i + 1), &format!("{rows}x16"), &format!("%l{i}"), &format!("%r{i}"));
     }
-    let written = grouped(64, &lines, "%s6", "1x16", |f| {
+    let written = grouped(32, &lines, "%s5", "1x16", |f| {
         let loops = f.groups.iter().filter(|g| g.hero == Hero::Loop);
         loops.flat_map(|g| &g.members).map(|n| f.view.elements(*n)).collect::<Vec<_>>()
     });
-    assert_eq!(written, [64 * 16, 16]);
+    assert_eq!(written, [32 * 16, 16]);
 }

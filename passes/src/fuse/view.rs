@@ -248,6 +248,10 @@ impl<'c> View<'c> {
             _ => false,
         }
     }
+    /// Whether what an element is depends on where it is.
+    pub fn branches(&self, node: Node) -> bool {
+        matches!(self.nodes[node].form, Form::Pad { .. } | Form::Concat { .. })
+    }
     /// Elements that one result of a heavy op is reduced from.
     pub fn turns(&self, node: Node) -> i64 {
         match &self.nodes[node].form {
