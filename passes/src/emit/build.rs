@@ -25,6 +25,8 @@ pub type Lanes<'c> = Vec<V<'c>>;
 #[derive(Default)]
 struct Scope<'c> {
     values: HashMap<(usize, Vec<Ix>), Lanes<'c>>,
+    /// The same of what is only fetched: stand-ins, kept so that nothing is walked through twice.
+    fetched: HashMap<(usize, Vec<Ix>), Lanes<'c>>,
     indices: HashMap<Ix, V<'c>>,
     /// Vectors of a memref at a multiple of their length.
     vectors: HashMap<(usize, Ix), V<'c>>,
@@ -101,10 +103,16 @@ impl<'c> Em<'c> {
     }
     pub fn remembered(&self, value: V<'c>, at: &[Ix]) -> Option<Lanes<'c>> {
         let k = (key(value), at.to_vec());
-        self.scopes.iter().rev().find_map(|s| s.values.get(&k)).cloned()
+        let held = |s: &Scope<'c>| {
+            let fetched = || s.fetched.get(&k).filter(|_| self.is_fetching);
+            s.values.get(&k).or_else(fetched).cloned()
+        };
+        self.scopes.iter().rev().find_map(held)
     }
     pub fn remember(&mut self, value: V<'c>, at: &[Ix], lanes: &Lanes<'c>) {
-        if !self.is_fetching {
+        if self.is_fetching {
+            self.scope().fetched.insert((key(value), at.to_vec()), lanes.clone());
+        } else {
             self.remember_always(value, at, lanes);
         }
     }
@@ -145,6 +153,7 @@ impl<'c> Em<'c> {
         self.is_fetching = true;
         self.eval(b, x, at);
         self.is_fetching = false;
+        self.scopes.iter_mut().for_each(|s| s.fetched.clear());
     }
 
     pub fn constant(&mut self, a: Attribute<'c>, t: Type<'c>) -> V<'c> {

@@ -27,6 +27,51 @@ fn snapshot() {
     });
 }
 
+/// The place of the greatest of a hash: each round reads the one before twice, and is walked through once.
+#[test]
+fn a_chain_that_reads_itself_twice_is_evaluated_once() {
+    const ROUNDS: usize = 64;
+    let mut rounds = String::new();
+    for i in 0..ROUNDS {
+        rounds += &format!(
+            "  %h{} = linalg.generic {{indexing_maps = [#id2, #id2, #id2], iterator_types = [\"parallel\", \"parallel\"]}} \
+             ins(%h{i}, %h{i} : tensor<5x37xi32>, tensor<5x37xi32>) outs(%e : tensor<5x37xi32>) {{
+  ^bb0(%x: i32, %y: i32, %o: i32):
+    %s = arith.addi %x, %y : i32
+    linalg.yield %s : i32
+  }} -> tensor<5x37xi32>\n",
+            i + 1
+        );
+    }
+    let text = format!(
+        "#id2 = affine_map<(d0, d1) -> (d0, d1)>
+func.func private @place(%h0: tensor<5x37xi32>, %n: tensor<5x37xi32>) -> (tensor<5xi32>, tensor<5xi32>) attributes {{zml.dispatch, zml.hero = \"reduce\", zml.rows = 5 : i64, zml.label = \"place\"}} {{
+  %low = arith.constant -2147483648 : i32
+  %zero = arith.constant 0 : i32
+  %e = tensor.empty() : tensor<5x37xi32>
+  %e5 = tensor.empty() : tensor<5xi32>
+{rounds}  %i0 = linalg.fill ins(%low : i32) outs(%e5 : tensor<5xi32>) -> tensor<5xi32>
+  %i1 = linalg.fill ins(%zero : i32) outs(%e5 : tensor<5xi32>) -> tensor<5xi32>
+  %m:2 = linalg.reduce ins(%h{ROUNDS}, %n : tensor<5x37xi32>, tensor<5x37xi32>) outs(%i0, %i1 : tensor<5xi32>, tensor<5xi32>) dimensions = [1] (%x: i32, %j: i32, %a: i32, %k: i32) {{
+    %g = arith.cmpi sgt, %x, %a : i32
+    %same = arith.cmpi eq, %x, %a : i32
+    %first = arith.cmpi slt, %j, %k : i32
+    %tie = arith.andi %same, %first : i1
+    %take = arith.ori %g, %tie : i1
+    %v = arith.select %take, %x, %a : i32
+    %p = arith.select %take, %j, %k : i32
+    linalg.yield %v, %p : i32, i32
+  }}
+  return %m#0, %m#1 : tensor<5xi32>, tensor<5xi32>
+}}"
+    );
+    for device in [spec(), wide()] {
+        let kernels = Kernels::emit_for(&text, &device);
+        let sums = kernels.count("place", "arith.addi");
+        assert!((ROUNDS..ROUNDS * 16).contains(&sums), "{sums} sums");
+    }
+}
+
 #[test]
 fn softmax() {
     let a = noise(6 * 256);
