@@ -274,3 +274,26 @@ fn each_fault_is_one_message_with_a_hint() {
     assert!(wrong.is_empty(), "{wrong}");
     insta::assert_snapshot!(out);
 }
+
+#[test]
+fn what_is_expected_is_named() {
+    for (text, expected) in [
+        ("%0 = stabelhlo.add %x, %x : tensor<4xf32>", "did you mean `stablehlo.add`?"),
+        ("func.cal @f() : () -> ()", "`func.call`"),
+        (
+            "%0 = stablehlo.add %x, %x : tensor<4xf32>\n  %1 = stablehlo.negate %0#1 : tensor<4xf32>",
+            "`%0` is one value",
+        ),
+        (
+            "%0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0] : (tensor<4xf32>, tensor<4xf32>) -> tensor<f32>",
+            "expected numbers below 1",
+        ),
+        (
+            "%0 = stablehlo.broadcast_in_dim %x, dims = [0, 1] : (tensor<4xf32>) -> tensor<4x4xf32>",
+            "^^^^^^ expected 1 number\n",
+        ),
+    ] {
+        let said = complain("line.mlir", line(text)).to_string();
+        assert!(said.contains(expected), "{said}");
+    }
+}

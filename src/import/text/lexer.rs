@@ -199,8 +199,14 @@ impl<'a> Cursor<'a> {
         // Strings are UTF-8 by convention only; another byte stands for itself.
         Ok(String::from_utf8(bytes).unwrap_or_else(|e| e.into_bytes().into_iter().map(char::from).collect()))
     }
+    /// From `start` to here, without blanks at the end.
     pub fn span(&self, start: usize) -> Span {
-        Span { start: start as u32, end: self.pos as u32 }
+        let text = self.src.get(start..self.pos).unwrap_or_default();
+        let blanks = match text.trim_ascii_end().len() {
+            0 => 0,
+            n => text.len() - n,
+        };
+        Span { start: start as u32, end: (self.pos - blanks) as u32 }
     }
     /// An error at the next word, or at the end of the line where that comes first: `wanted` was expected in `place`.
     pub fn expected(&mut self, wanted: &str, place: &str) -> Fail {

@@ -537,6 +537,7 @@ pub(crate) fn other_dialect_hint(dialect: &str) -> String {
         "tf" | "tf_executor" | "tfl" => "export the model with `tf.saved_model` and convert it to StableHLO with `tf_to_stablehlo`".into(),
         "torch" => "export StableHLO from PyTorch with torch_xla's `exported_program_to_stablehlo` or with torchax".into(),
         "linalg" | "arith" | "tensor" | "scf" | "tosa" | "affine" | "memref" => "this program is already lowered; export StableHLO instead".into(),
+        "func" => "of this dialect there are `func.func`, `func.call` and `func.return`".into(),
         _ => "zmlc reads StableHLO and chlo".into(),
     }
 }
