@@ -135,14 +135,11 @@ impl<'a> Parser<'a> {
     fn constant_type(&mut self) -> R<TensorType> {
         self.c.expect(":", "the dense constant")?;
         let start = self.start();
-        let ty = match self.ty()? {
-            Type::Tensor(t) => t,
-            _ => {
-                return Err(Box::new(
-                    Diagnostic::error("E0108", self.c.span(start), "constant of another type than a tensor")
-                        .label("expected a tensor type"),
-                ));
-            }
+        let Type::Tensor(ty) = self.ty()? else {
+            return Err(Box::new(
+                Diagnostic::error("E0108", self.c.span(start), "constant of another type than a tensor")
+                    .label("expected a tensor type"),
+            ));
         };
         match ty.elements() {
             Some(n) if n <= LARGEST => Ok(ty),

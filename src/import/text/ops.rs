@@ -522,7 +522,7 @@ fn unknown_op(name: &str, span: Span) -> Fail {
             None => d.hint("each op stands in a line of its own, its dialect before its name"),
         });
     }
-    let meant = did_you_mean(dialect, ["stablehlo", "chlo"].into_iter()).filter(|d| build::names(d).contains(&op));
+    let meant = did_you_mean(dialect, ["stablehlo", "chlo"]).filter(|d| build::names(d).contains(&op));
     Box::new(
         Diagnostic::error("E0601", span, format!("`{name}` is of dialect `{dialect}`, not StableHLO"))
             .label("not a StableHLO op")

@@ -166,7 +166,8 @@ impl<'c> Lower<'_, 'c> {
         let first = if self.layout.repeats { b.cidx(0) } else { b.muli(group, b.cidx(n)) };
         let at = operand(op, 1);
         let along_k = has_attr(op, "transposed") != (f.role == 'a');
-        let all: Vec<V> = if along_k {
+        let t = result(op, 0).r#type();
+        let whole = if along_k {
             let line = b.addi(at, b.muli(outer, b.cidx(stride)));
             let start = b.addi(line, first);
             let wide = n.min(16 / elem_bytes(element));
@@ -175,18 +176,38 @@ impl<'c> Lower<'_, 'c> {
                 let at = b.addi(start, b.cidx(i * wide));
                 b.op1("vector.load", &[memory, at], b.vector(wide, element), &[alignment])
             });
-            loads.flat_map(|v| self.elements(v)).collect()
+            let all: Vec<V> = loads.flat_map(|v| self.elements(v)).collect();
+            b.op1("vector.from_elements", &all, b.vector(n, element), &[])
         } else {
             let start = b.addi(at, outer);
             let one = |i: i64| {
                 let line = b.muli(b.addi(first, b.cidx(i)), b.cidx(stride));
                 b.op1("memref.load", &[memory, b.addi(start, line)], element, &[])
             };
-            (0..n).map(one).collect()
+            self.words(&(0..n).map(one).collect::<Vec<V>>())
         };
-        let whole = b.op1("vector.from_elements", &all, b.vector(n, element), &[]);
-        let t = result(op, 0).r#type();
         if whole.r#type() == t { whole } else { b.op1("vector.bitcast", &[whole], t, &[]) }
+    }
+    /// Elements of one or two bytes as a vector of words, put together by arithmetic: tinygrad's emulator loses the lower
+    /// half of a register whose upper half is loaded from workgroup memory alone.
+    fn words(&self, all: &[V<'c>]) -> V<'c> {
+        let b = &self.b;
+        let (word, bits) = (b.i(32), elem_bytes(all[0].r#type()) * 8);
+        let bytes = |x: &V<'c>| {
+            let x = b.op1("arith.bitcast", &[*x], b.i(bits as u32), &[]);
+            b.op1("arith.extui", &[x], word, &[])
+        };
+        let words: Vec<V> = all
+            .chunks((32 / bits) as usize)
+            .map(|part| {
+                let placed = part.iter().enumerate().map(|(i, x)| match i as i64 * bits {
+                    0 => bytes(x),
+                    by => b.same("arith.shli", &[bytes(x), b.cint(word, by)]),
+                });
+                placed.reduce(|low, high| b.same("arith.ori", &[low, high])).expect("a word")
+            })
+            .collect();
+        b.op1("vector.from_elements", &words, b.vector(words.len() as i64, word), &[])
     }
     fn elements(&self, vector: V<'c>) -> Vec<V<'c>> {
         let at = |i| [("static_position", self.b.i64s(&[i]))];
