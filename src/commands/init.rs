@@ -37,7 +37,7 @@ pub fn run(args: &Init, printer: Printer) -> Result<(), Failure> {
             "--name {name:?}: the artifact is NAME.zml, and this cannot be a file name"
         )));
     }
-    let functions = entries(&program).map_err(|d| Diagnostics::from(d).locate(&source))?;
+    let functions = entries(&program).map_err(|d| d.locate(&source))?;
     let paths = weight_files(&args.weights)?;
     let files: Vec<WeightFile> = paths.iter().map(|p| WeightFile::open(p)).collect::<Result<_, _>>()?;
 
@@ -106,14 +106,14 @@ pub fn run(args: &Init, printer: Printer) -> Result<(), Failure> {
 }
 
 /// `main`, or else every public function that has a body.
-fn entries(program: &Program) -> Result<Vec<&Func>, Diagnostic> {
+fn entries(program: &Program) -> Result<Vec<&Func>, Diagnostics> {
     if let Some(f) = program.main() {
         return Ok(vec![f]);
     }
     let public: Vec<&Func> = program.funcs.iter().filter(|f| f.public && !f.external).collect();
     if public.is_empty() {
         let d = Diagnostic::error(codes::MODEL_ENTRY, Span::NONE, "the program has no public function");
-        return Err(d.hint("an entry calls a function without `private`"));
+        return Err(d.hint("an entry calls a function without `private`").into());
     }
     Ok(public)
 }

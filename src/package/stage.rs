@@ -186,9 +186,9 @@ mod tests {
         for name in [".d.left.tmp", ".d.file.tmp", ".d.held.tmp", ".d.young.tmp", ".e.left.tmp", ".d.other"] {
             let path = dir.path().join(name);
             if name == ".d.file.tmp" {
-                fs::write(&path, b"x").unwrap()
+                fs::write(&path, b"x").unwrap();
             } else {
-                fs::create_dir(&path).unwrap()
+                fs::create_dir(&path).unwrap();
             }
             let file = File::open(&path).unwrap();
             if name != ".d.young.tmp" {

@@ -107,7 +107,8 @@ fn maximum_and_minimum_are_those_of_ieee_754() {
 #[test]
 fn a_constant_zero_counts_as_any_number() {
     let tests = [0.0, -0.0, 2.0, -2.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
-    let ops: [(&str, fn(f64, f64) -> f64); 4] =
+    type Binary = fn(f64, f64) -> f64;
+    let ops: [(&str, Binary); 4] =
         [("addf", |x, y| x + y), ("subf", |x, y| x - y), ("mulf", |x, y| x * y), ("divf", |x, y| x / y)];
     for ty in ["f16", "bf16", "f32", "f64"] {
         let (from, bytes): (fn(f64) -> Vec<u8>, usize) = match ty {
