@@ -189,6 +189,8 @@ fn contractions_by_matrix_instructions() {
             .lines()
             .find(|l| l.contains("v_wmma_") && l.split("//").next().is_some_and(|l| l.trim().ends_with(", 0")));
         assert_eq!(constant, None, "{chip}: sums that start from a constant in the instruction");
+        let half = assembly.lines().find(|l| l.contains("d16_hi"));
+        assert_eq!(half, None, "{chip}: halves of registers are loaded");
     }
 }
 
