@@ -8,7 +8,7 @@ use crate::{
     diag::Diagnostic,
     float,
     literal::from_storage,
-    tree::{Attr, DType, Literal, Loc, Quant, Span, TensorType, Type},
+    tree::{Attr, Attrs, DType, Literal, Loc, Quant, Span, TensorType, Type},
 };
 use std::{cell::RefCell, sync::Arc};
 
@@ -177,6 +177,23 @@ impl<'a> Tables<'a> {
         Ok(t)
     }
 
+    /// Names and values; a dictionary has an order of its own, by name, and each name once.
+    fn dict(&self, b: &mut Bytes) -> R<Attr> {
+        let n = b.count()?;
+        let mut list: Attrs = vec![];
+        for _ in 0..n {
+            let Attr::Str(name) = self.attr(b)? else {
+                return b.damaged("an attribute's name is not a string");
+            };
+            list.push((name, self.attr(b)?));
+        }
+        list.sort_by(|a, b| a.0.cmp(&b.0));
+        match list.windows(2).find(|w| w[0].0 == w[1].0) {
+            Some(twice) => b.damaged(format!("attribute `{}` is given twice", twice[0].0)),
+            None => Ok(Attr::Dict(list)),
+        }
+    }
+
     fn text_attr(&self, b: &mut Bytes) -> R<Value> {
         let text = b.terminated()?;
         if text.starts_with(b"loc(") {
@@ -269,17 +286,7 @@ impl<'a> Tables<'a> {
         let code = b.varint()?;
         let attr = match code {
             0 => Attr::Array(self.attr_list(b)?),
-            1 => {
-                let n = b.count()?;
-                let mut list = vec![];
-                for _ in 0..n {
-                    let Attr::Str(name) = self.attr(b)? else {
-                        return b.damaged("an attribute's name is not a string");
-                    };
-                    list.push((name, self.attr(b)?));
-                }
-                Attr::Dict(sorted(list))
-            }
+            1 => self.dict(b)?,
             2 => Attr::Str(self.string(b)?),
             3 => {
                 let s = self.string(b)?;
@@ -408,17 +415,7 @@ impl<'a> Tables<'a> {
             3 => word(b, "comparison_direction", &["EQ", "NE", "GE", "GT", "LE", "LT"])?,
             4 => word(b, "comparison_type", &["NOTYPE", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"])?,
             5 => Attr::Int(i128::from(b.varint()?), "i32".into()),
-            6 => {
-                let n = b.count()?;
-                let mut list = vec![];
-                for _ in 0..n {
-                    let Attr::Str(name) = self.attr(b)? else {
-                        return b.damaged("an attribute's name is not a string");
-                    };
-                    list.push((name, self.attr(b)?));
-                }
-                Attr::Dict(sorted(list))
-            }
+            6 => self.dict(b)?,
             7 => word(b, "fft_type", &["FFT", "IFFT", "RFFT", "IRFFT"])?,
             8 => self.float_attr(b)?,
             9 => self.int_attr(b)?,
@@ -636,12 +633,6 @@ pub(super) fn from_the_future(what: &str) -> Diagnostic {
         format!("the artifact has {what}, which StableHLO {a}.{b}.{c} does not know"),
     )
     .hint(format!("write it for an older version: `serialize_portable_artifact(module, \"{a}.{b}.{c}\")`"))
-}
-
-/// Dictionaries have an order of their own, by name.
-fn sorted(mut list: crate::tree::Attrs) -> crate::tree::Attrs {
-    list.sort_by(|a, b| a.0.cmp(&b.0));
-    list
 }
 
 #[cfg(test)]

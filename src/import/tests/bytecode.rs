@@ -153,3 +153,11 @@ fn what_is_written_is_read_back() {
     }
     assert!(written > 120, "{written}");
 }
+
+/// Found by fuzzing: which of the two came first depended on how the file was sorted.
+#[test]
+fn a_name_twice_in_a_dictionary_is_refused() {
+    let file = include_bytes!("data/attribute_twice.mlirbc").to_vec();
+    let errors = read(Source::new("twice", file)).err().expect("refused").to_string();
+    assert!(errors.contains("is given twice"), "{errors}");
+}

@@ -81,6 +81,7 @@ const LINES: &[(&str, &str)] = &[
         "%0 = \"stablehlo.transpose\"(%y) {permutations = array<i64: 1, 0>} : (tensor<2x3xf32>) -> tensor<3x2xf32>",
     ),
     ("an attribute given twice", "%0 = stablehlo.negate %x {a = 1, a = 2} : tensor<4xf32>"),
+    ("a name twice in a dictionary", "%0 = stablehlo.negate %x {a = {b = 1, c, b = 2}} : tensor<4xf32>"),
     (
         "a direction of no comparison",
         "%0 = stablehlo.compare LESS, %x, %x, FLOAT : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>",

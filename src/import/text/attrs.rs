@@ -5,6 +5,7 @@ use crate::{
     diag::Diagnostic,
     tree::{Attr, Attrs, DType, Span, Type},
 };
+use std::collections::HashSet;
 
 impl<'a> Parser<'a> {
     pub(super) fn attr(&mut self) -> R<Attr> {
@@ -106,6 +107,7 @@ impl<'a> Parser<'a> {
     pub(super) fn dict(&mut self) -> R<Vec<(String, Attr, Span)>> {
         self.c.expect("{", "the attributes")?;
         let mut list: Vec<(String, Attr, Span)> = vec![];
+        let mut names = HashSet::new();
         while !self.c.eat("}") {
             if !list.is_empty() {
                 self.c.expect(",", "the attributes")?;
@@ -120,6 +122,9 @@ impl<'a> Parser<'a> {
                 }
             };
             let name_span = self.c.span(start);
+            if !names.insert(name.clone()) {
+                return Err(given_twice(&name, name_span));
+            }
             if self.c.eat("=") {
                 let at = self.start();
                 let value = self.attr()?;
@@ -136,11 +141,7 @@ impl<'a> Parser<'a> {
         if self.c.peek() == b'{' {
             for (name, value, span) in self.dict()? {
                 if attrs.iter().any(|(n, _)| *n == name) {
-                    return Err(Box::new(
-                        Diagnostic::error("E0203", span, format!("attribute `{name}` is given twice"))
-                            .label("second value")
-                            .hint("take out one of them"),
-                    ));
+                    return Err(given_twice(&name, span));
                 }
                 spans.push((name.clone(), span));
                 attrs.push((name, value));
@@ -413,6 +414,13 @@ pub(crate) fn int(v: i64) -> Attr {
     Attr::Int(i128::from(v), "i64".into())
 }
 
+fn given_twice(name: &str, second: Span) -> Box<Diagnostic> {
+    Box::new(
+        Diagnostic::error("E0203", second, format!("attribute `{name}` is given twice"))
+            .label("a second time")
+            .hint("take out one of them"),
+    )
+}
 fn type_name(t: Option<&Type>) -> String {
     match t {
         None => "i64".into(),
