@@ -52,12 +52,13 @@ fn it_builds_the_same_bytes_on_a_bare_debian() {
     ok(&unpack.expect("tar starts"), "tar");
     copy_model(&folder.path().join("model"));
     let inside = Path::new("/").join(folder.path().strip_prefix(&root).expect("inside"));
-    let run = |program: &str, arguments: &[&str]| {
+    let output = |program: &str, arguments: &[&str]| {
         let program = if program.starts_with('/') { program.into() } else { inside.join(program) };
         let mut command = Command::new("/usr/sbin/chroot");
         command.arg(&root).arg(program).args(arguments).env_clear().env("HOME", "/nowhere");
-        ok(&command.output().expect("chroot starts"), &format!("{arguments:?}"))
+        command.output().expect("chroot starts")
     };
+    let run = |program: &str, arguments: &[&str]| ok(&output(program, arguments), &format!("{arguments:?}"));
     let at = |p: &str| inside.join(p).to_str().expect("UTF-8").to_string();
     let (model, out, artifact) = (at("model/model.toml"), at("out"), at("out/mnist_mlp.zml"));
     let libraries = run("/lib64/ld-linux-x86-64.so.2", &["--list", &at("bin/zmlc")]);
@@ -71,7 +72,9 @@ fn it_builds_the_same_bytes_on_a_bare_debian() {
     let there = std::fs::read(folder.path().join("out/mnist_mlp.zml")).expect("an artifact");
     assert!(there == built_here(folder.path()), "another artifact than the build under test makes");
     run("bin/zmlc", &["verify", &artifact, "--rebuild", &model]);
-    assert!(run("bin/zml-run", &[&artifact]).contains("images"));
+    let listed = output("bin/zml-run", &[&artifact]);
+    assert_eq!(listed.status.code(), Some(2), "inputs are missing");
+    assert!(String::from_utf8_lossy(&listed.stdout).contains("input 0   x"), "{listed:?}");
     // Nothing is mounted there, /proc neither: it cannot look beside itself.
     run("bin/zmlc", &["package", &artifact, "--archive", &at("x.tar.zst"), "--runtime", &at("bin/zml-run")]);
     run("bin/zmlc", &["verify", &at("x.tar.zst")]);

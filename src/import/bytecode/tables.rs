@@ -249,6 +249,9 @@ impl<'a> Tables<'a> {
         let t = self.ty(b)?;
         let Type::Other(name) = &t else { return b.damaged("an integer's type was expected") };
         let d = self.dtype(&t, b)?;
+        if d.is_float() || d.is_complex() {
+            return b.damaged("an integer's type was expected");
+        }
         let v = self.known_width(b, d.bits())?;
         if d == DType::I1 {
             return Ok(Attr::Bool(v != 0));
@@ -491,7 +494,9 @@ impl<'a> Tables<'a> {
                 of("replica_group_mesh_axes", vec![("mesh", mesh), ("axes", self.attr(b)?)])
             }
             24 => {
-                let name = self.attr(b)?;
+                let name @ Attr::Str(_) = self.attr(b)? else {
+                    return b.damaged("the name of a mesh's axis is not a string");
+                };
                 of("mesh_axis", vec![("name", name), ("size", Attr::Int(i128::from(b.signed()?), "i64".into()))])
             }
             _ => {
