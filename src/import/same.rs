@@ -18,7 +18,7 @@ pub fn difference(a: &Program, b: &Program) -> Option<String> {
     if a.name != b.name {
         return Some(format!("module names {:?} and {:?}", a.name, b.name));
     }
-    if sorted(&a.attrs) != sorted(&b.attrs) {
+    if !alike(&sorted(&a.attrs), &sorted(&b.attrs)) {
         return Some(format!("module attributes {:?} and {:?}", a.attrs, b.attrs));
     }
     if a.funcs.len() != b.funcs.len() {
@@ -61,9 +61,9 @@ fn func<'a>(f: &'a Func, g: &'a Func) -> Option<String> {
         return Some(format!("signature differs from @{}", g.name));
     }
     let dicts = |l: &Vec<Attrs>| l.iter().map(sorted).collect::<Vec<_>>();
-    if dicts(&f.arg_attrs) != dicts(&g.arg_attrs)
-        || dicts(&f.result_attrs) != dicts(&g.result_attrs)
-        || sorted(&f.attrs) != sorted(&g.attrs)
+    if !alike(&dicts(&f.arg_attrs), &dicts(&g.arg_attrs))
+        || !alike(&dicts(&f.result_attrs), &dicts(&g.result_attrs))
+        || !alike(&sorted(&f.attrs), &sorted(&g.attrs))
     {
         return Some("attributes of the function, its arguments or results".into());
     }
@@ -71,6 +71,11 @@ fn func<'a>(f: &'a Func, g: &'a Func) -> Option<String> {
     constants(&f.body, &mut p.constants[0]);
     constants(&g.body, &mut p.constants[1]);
     p.block(&f.body, &g.body)
+}
+
+/// Equal, a number that is none being itself.
+fn alike<T: PartialEq + std::fmt::Debug>(a: &T, b: &T) -> bool {
+    a == b || format!("{a:?}") == format!("{b:?}")
 }
 
 /// Attributes without shardings, which portable artifacts keep as strings.
@@ -114,10 +119,10 @@ impl<'a> Pair<'a> {
         let ops = |b: &'a Block| b.ops.iter().filter(|op| constant(op).is_none());
         for (i, (x, y)) in ops(a).zip(ops(b)).enumerate() {
             let place = |d: String| format!("op {i} `{}`: {d}", unbuild::name(&x.kind));
-            if x.kind != y.kind {
+            if !alike(&x.kind, &y.kind) {
                 return Some(place(format!("{:?} and {:?}", x.kind, y.kind)));
             }
-            if meaning(x) != meaning(y) {
+            if !alike(&meaning(x), &meaning(y)) {
                 return Some(place(format!("attributes {:?} and {:?}", x.extra, y.extra)));
             }
             if x.regions.len() != y.regions.len() {

@@ -163,7 +163,7 @@ fn attributes_that_have_no_text_are_refused() {
         (include_bytes!("data/integer_of_f32.mlirbc"), "an integer's type was expected"),
     ];
     for (file, why) in files {
-        let errors = read(Source::new("damaged", file.to_vec())).err().expect(why).to_string();
+        let errors = read(Source::new("damaged", file.to_vec())).expect_err(why).to_string();
         assert!(errors.contains(why), "{errors}");
     }
 }

@@ -72,3 +72,20 @@ fn attributes_of_a_module_are_kept() {
     assert_eq!(p.attrs.len(), 10);
     written(&p);
 }
+
+/// Found by fuzzing: a program is the same as itself, whatever its attributes hold.
+#[test]
+fn attributes_that_are_no_numbers_are_themselves() {
+    let text = "module attributes {a.b = 0x7FC00000 : f32} {
+  func.func @main(%x: tensor<f32>) -> tensor<f32> attributes {c.d = 0x7FC00000 : f32} {
+    %0 = stablehlo.negate %x {e.f = 0x7FC00000 : f32} : tensor<f32>
+    return %0 : tensor<f32>
+  }
+}";
+    let p = read(Source::new("text", text)).unwrap_or_else(|e| panic!("{e}"));
+    let again = read(Source::new("written", write_artifact(&p, (1, 20)).expect("has a form"))).expect("is read");
+    assert_eq!(difference(&p, &again), None);
+    let other = text.replacen("0x7FC00000", "0x7F800000", 1);
+    let other = read(Source::new("other", other.as_str())).unwrap_or_else(|e| panic!("{e}"));
+    assert!(difference(&p, &other).is_some());
+}
