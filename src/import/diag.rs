@@ -289,7 +289,7 @@ impl<'a> Lines<'a> {
         };
         let before = shown(&self.bytes[from..to]);
         let after = shown(&self.bytes[to..end]);
-        let under = shown(&self.bytes[to..end.min(span.end.max(span.start) as usize)]).len();
+        let under = shown(&self.bytes[to..end.min(span.end as usize).max(to)]).len();
         let column = self.before + 1;
         let cut = if before.len() + after.len() <= WINDOW { 0 } else { before.len().saturating_sub(WINDOW / 2) };
         let mut text = String::new();

@@ -259,3 +259,13 @@ fn marks_and_comments_are_skipped() {
     let said = complain("marked.mlir", format!("\u{feff}{}", GOOD.replace("4xf32>)", "4xf33>)")));
     assert!(said.contains("marked.mlir:1:30\n"), "{said}");
 }
+
+/// Found by fuzzing: the place of a fault lay before the text.
+#[test]
+fn a_byte_order_mark_and_nothing_else_is_an_empty_file() {
+    for file in ["\u{feff}", "\u{feff}\n", "\u{feff} // nothing", "\u{feff}}"] {
+        let errors = read(Source::new("mark", file)).expect_err("there is no program");
+        assert_eq!(errors.list.len(), 1, "{errors}");
+        assert!(errors.to_string().contains(" --> mark"), "{errors}");
+    }
+}
