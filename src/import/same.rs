@@ -28,9 +28,23 @@ pub fn difference(a: &Program, b: &Program) -> Option<String> {
 }
 
 fn sorted(a: &Attrs) -> Attrs {
-    let mut a = a.clone();
+    let mut a = unsymbolled(a);
     a.sort_by(|x, y| x.0.cmp(&y.0));
     a
+}
+
+/// Symbols as the strings that they are in portable artifacts.
+fn unsymbolled(a: &Attrs) -> Attrs {
+    a.iter().map(|(n, a)| (n.clone(), as_string(a))).collect()
+}
+fn as_string(a: &Attr) -> Attr {
+    match a {
+        Attr::Symbol(s) => Attr::Str(s.clone()),
+        Attr::Array(l) => Attr::Array(l.iter().map(as_string).collect()),
+        Attr::Dict(d) => Attr::Dict(unsymbolled(d)),
+        Attr::Struct(dialect, name, fields) => Attr::Struct(dialect.clone(), name.clone(), unsymbolled(fields)),
+        other => other.clone(),
+    }
 }
 
 struct Pair<'a> {
@@ -78,9 +92,22 @@ fn alike<T: PartialEq + std::fmt::Debug>(a: &T, b: &T) -> bool {
     a == b || format!("{a:?}") == format!("{b:?}")
 }
 
+fn alike_kinds(a: &OpKind, b: &OpKind) -> bool {
+    let plain = |kind: &OpKind| {
+        let mut kind = kind.clone();
+        match &mut kind {
+            OpKind::Composite { attributes, .. } => *attributes = unsymbolled(attributes),
+            OpKind::CustomCall { backend_config, .. } => *backend_config = as_string(backend_config),
+            _ => {}
+        }
+        kind
+    };
+    a == b || alike(&plain(a), &plain(b))
+}
+
 /// Attributes without shardings, which portable artifacts keep as strings.
 fn meaning(op: &Op) -> Attrs {
-    let mut list = op.extra.clone();
+    let mut list = unsymbolled(&op.extra);
     for (n, a) in &mut list {
         if let ("mhlo.frontend_attributes", Attr::Dict(d)) = (n.as_str(), a) {
             d.retain(|(n, _)| !n.starts_with("xla.sdy."));
@@ -119,7 +146,7 @@ impl<'a> Pair<'a> {
         let ops = |b: &'a Block| b.ops.iter().filter(|op| constant(op).is_none());
         for (i, (x, y)) in ops(a).zip(ops(b)).enumerate() {
             let place = |d: String| format!("op {i} `{}`: {d}", unbuild::name(&x.kind));
-            if !alike(&x.kind, &y.kind) {
+            if !alike_kinds(&x.kind, &y.kind) {
                 return Some(place(format!("{:?} and {:?}", x.kind, y.kind)));
             }
             if !alike(&meaning(x), &meaning(y)) {

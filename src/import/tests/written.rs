@@ -89,3 +89,21 @@ fn attributes_that_are_no_numbers_are_themselves() {
     let other = read(Source::new("other", other.as_str())).unwrap_or_else(|e| panic!("{e}"));
     assert!(difference(&p, &other).is_some());
 }
+
+/// Found by fuzzing: VHLO has no symbols as attributes, artifacts hold their names as strings.
+#[test]
+fn symbols_are_strings_in_artifacts() {
+    let text = "module attributes {a.b = [@s]} {
+  func.func @main(%x: tensor<f32> {a.b = @s}) -> tensor<f32> attributes {c.d = {e = @s}} {
+    %0 = stablehlo.custom_call @f(%x) {backend_config = {a = @s}, api_version = 4 : i32, e.f = @s} : (tensor<f32>) -> tensor<f32>
+    return %0 : tensor<f32>
+  }
+}";
+    let p = read(Source::new("text", text)).unwrap_or_else(|e| panic!("{e}"));
+    let again = read(Source::new("written", write_artifact(&p, (1, 20)).expect("has a form"))).expect("is read");
+    assert!(print(&again).contains(r#"{a.b = "s"}"#), "{}", print(&again));
+    assert_eq!(difference(&p, &again), None);
+    let other = text.replacen("a = @s", "a = @t", 1);
+    let other = read(Source::new("other", other.as_str())).unwrap_or_else(|e| panic!("{e}"));
+    assert!(difference(&again, &other).is_some());
+}

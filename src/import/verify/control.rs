@@ -372,7 +372,8 @@ pub(super) fn recursion(p: &Program, out: &mut Vec<Diagnostic>) {
                     stack.push((f, next + 1));
                     if state[*g] == 1 {
                         let m = format!("`@{}` is called by itself, at the end of a chain of calls", p.funcs[*g].name);
-                        out.push(Diagnostic::error("E0401", *span, m).label("the circle closes here"));
+                        let hint = "StableHLO has no recursion: repeat with `stablehlo.while`";
+                        out.push(Diagnostic::error("E0401", *span, m).label("the circle closes here").hint(hint));
                     } else {
                         stack.push((*g, 0));
                     }
