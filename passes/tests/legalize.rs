@@ -148,7 +148,9 @@ fn every_unsupported_op_is_named_once() {
     let m = legalize::module(&c, "test", "1");
     let errors = legalize::entry(&B::new(&c, ir::body(&m)), &p, "main", &plan(&p, "main")).unwrap_err();
     let said: Vec<_> = errors.iter().map(|e| (e.code, e.op.as_str(), e.dtype.as_str())).collect();
-    assert_eq!(said, [("E0801", "stablehlo.partition_id", "ui32"), ("E0801", "stablehlo.custom_call", "f32")]);
+    let named = ["stablehlo.partition_id", "stablehlo.custom_call", "stablehlo.collective_permute"];
+    assert_eq!(said, [("E0801", named[0], "ui32"), ("E0801", named[1], "f32"), ("E0801", named[2], "f32")]);
+    assert!(errors[2].message.contains("one device"), "{}", errors[2]);
     assert!(errors.iter().all(|e| e.span.end > e.span.start));
 }
 #[test]

@@ -38,6 +38,10 @@ impl Refusal {
         let hint = "rewrite the model without this op, or lower it before export";
         Refusal { code: "E0801", why: why.into(), hint }
     }
+    pub fn devices() -> Self {
+        let why = "a program is compiled for one device, and this op exchanges values between several";
+        Refusal { code: "E0801", why: why.into(), hint: "export the program for one device, without a mesh" }
+    }
     pub fn dtype(why: impl Into<String>) -> Self {
         Refusal { code: "E0802", why: why.into(), hint: "convert to another element type around this op" }
     }

@@ -277,8 +277,21 @@ fn lower_either<'c>(cx: &mut Cx<'_, '_, 'c>, kind: &OpKind) -> Result<Vec<Val<'c
         OpKind::If => Ok(control::if_(cx)),
         OpKind::Case => Ok(control::case(cx)),
         OpKind::While => control::while_(cx),
+        OpKind::Other(name) if is_between_devices(name) => Err(Refusal::devices()),
         _ => Err(Refusal::op("this op is not supported")),
     }
+}
+fn is_between_devices(op: &str) -> bool {
+    matches!(
+        op.strip_prefix("stablehlo.").unwrap_or_default(),
+        "all_gather"
+            | "all_reduce"
+            | "all_to_all"
+            | "collective_broadcast"
+            | "collective_permute"
+            | "collective_reduce"
+            | "reduce_scatter"
+    )
 }
 fn lower_scalar<'c>(cx: &mut Cx<'_, '_, 'c>) -> Result<Vec<Val<'c>>, Refusal> {
     let ranked = |id: &ValueId| matches!(cx.frame.func.ty(*id), Type::Tensor(t) if t.rank() > 0);

@@ -15,12 +15,14 @@ use crate::{
     diag::{Diagnostic, Diagnostics, Source},
     tree::{Program, Span},
 };
-use bytes::{Bytes, R};
+use bytes::{Bytes, R, damaged};
 use ir::{Ir, OpName};
 use tables::{Dialect, Entry, Tables};
 
 /// Newest version of MLIR's bytecode that is read.
 const FORMAT: u64 = 6;
+/// What stands where a version stands, beyond this, is none.
+const IMPLAUSIBLE: u64 = 1000;
 
 /// First bytes of MLIR bytecode, `MLïR` in Latin-1.
 pub(crate) const MAGIC: &[u8] = b"ML\xefR";
@@ -87,6 +89,9 @@ fn check_version(producer: &str, format: u64) -> R<()> {
                 ));
             }
         }
+    }
+    if format > IMPLAUSIBLE {
+        return Err(damaged(4, format!("{format} is no version of MLIR bytecode")));
     }
     if format > FORMAT {
         return Err(Box::new(

@@ -27,9 +27,10 @@ fn not_a_program() {
     let out = [
         complain("empty.mlir", ""),
         complain("blank.mlir", "\n  \n"),
-        complain("noise.mlir", noise),
+        complain("noise.mlir", noise.clone()),
         complain("magic.mlirbc", *b"ML\xefX\x0dStableHLO_v1.0.0\0"),
         complain("zero.mlirbc", *b"ML\xefR"),
+        complain("noise.mlirbc", [b"ML\xefR".as_slice(), &noise].concat()),
         complain("prose.txt", "This is a model. It is very good.\n"),
         complain("comment.mlir", "// nothing here\n"),
     ];
