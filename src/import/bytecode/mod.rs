@@ -42,7 +42,7 @@ fn read_inner(file: &[u8]) -> Result<Program, Vec<Diagnostic>> {
     let sections = sections(&mut b).map_err(fail)?;
     let need = |id: usize, what: &str| match &sections[id] {
         Some(s) => Ok(s.clone()),
-        None => Err(vec![*bytes::damaged(file.len(), format!("it has no section of {what}"))]),
+        None => Err(vec![*damaged(file.len(), format!("it has no section of {what}"))]),
     };
     let strings = strings(need(0, "strings")?).map_err(fail)?;
     let (dialects, ops) = dialects(need(1, "dialects")?, &strings, format).map_err(fail)?;
