@@ -112,15 +112,30 @@ fn section<'c>(em: &mut Em<'c>, b: &B<'c>, d: &Dispatch<'c>, frame: &Frame<'c>, 
 }
 /// Work of one element in ops, an expanded function counted as twelve; serial loops are counted once.
 pub fn cost(d: &Dispatch) -> i64 {
-    let inner = d.ops.iter().flat_map(|op| walk(*op));
-    let ops = inner.map(|op| match name(op) {
+    cost_of(d.ops.iter().copied()).max(1)
+}
+/// The same of what `v` is computed from.
+pub fn cost_under(v: V) -> i64 {
+    let (mut next, mut seen) = (vec![v], std::collections::HashSet::new());
+    let mut ops = vec![];
+    while let Some(op) = next.pop().and_then(def) {
+        if seen.insert(op_key(op)) {
+            next.extend(reads(op).into_iter().chain(operands(op)));
+            ops.push(op);
+        }
+    }
+    cost_of(ops.into_iter())
+}
+fn cost_of<'c>(ops: impl Iterator<Item = O<'c>>) -> i64 {
+    let inner = ops.flat_map(walk);
+    let costs = inner.map(|op| match name(op) {
         "arith.constant" => 0,
         "tensor.extract" | "tensor.pad" | "tensor.concat" | "tensor.insert_slice" | "zml.dynamic_update_slice" => 4,
         n if n.starts_with("math.") => 12,
         n if n.starts_with("arith.") || n.starts_with("scf.") => 1,
         _ => 0,
     });
-    ops.sum::<i64>().max(1)
+    costs.sum()
 }
 /// Elements a thread takes: as many as one vector holds of the widest type, while the innermost extent or, in a kernel
 /// where all is at the same index, the whole length can be cut so.

@@ -123,3 +123,33 @@ fn bytes() {
     let expected: Vec<i64> = (0..9 * 12).map(|i| element(i / 12, i % 12)).collect();
     assert_eq!(out[0], ints(&expected));
 }
+
+#[test]
+fn what_takes_many_ops_is_computed_a_chunk_a_turn() {
+    const SINES: usize = 8;
+    let (m, n, k) = (21, 24, 75);
+    let chain: String = (0..SINES).map(|i| format!("    %s{} = math.sin %s{i} : f32\n", i + 1)).collect();
+    let sines = format!(
+        r#"  %ex = tensor.empty() : tensor<{m}x{k}xbf16>
+  %y = linalg.generic {{indexing_maps = [affine_map<(m, k) -> (m, k)>, affine_map<(m, k) -> (m, k)>], iterator_types = ["parallel", "parallel"]}} ins(%x : tensor<{m}x{k}xbf16>) outs(%ex : tensor<{m}x{k}xbf16>) {{
+  ^bb0(%a: bf16, %o: bf16):
+    %s0 = arith.extf %a : bf16 to f32
+{chain}    %t = arith.truncf %s{SINES} : f32 to bf16
+    linalg.yield %t : bf16
+  }} -> tensor<{m}x{k}xbf16>
+  %0 ="#
+    );
+    let text = program(m, n, k, false, true).replacen("  %0 =", &sines, 1).replace("ins(%x, %w", "ins(%y, %w");
+    let (x, w) = (narrow(&noise(m * k)), narrow(&noise(n * k)));
+    let y: Vec<f64> = x.iter().map(|x| (0..SINES).fold(*x as f32, |s, _| s.sin())).map(f64::from).collect();
+    let y = narrow(&y);
+    let dot = |i: usize, j: usize| (0..k).map(|l| y[i * k + l] * w[l * n + j]).sum::<f64>().max(0.0);
+    let expected: Vec<f64> = (0..m * n).map(|i| dot(i / n, i % n)).collect();
+    for spec in [device(false, 0), device(true, 0), device(true, 4)] {
+        let kernels = Kernels::emit_for(&text, &spec);
+        let out = kernels.run("f", &[floats(&x), floats(&w), floats(&vec![0.0; n])]);
+        close(&out[0], &expected, 1.0 / 64.0);
+        // Before the first turn for each stage on its way, and in the loop.
+        assert!(kernels.count("f", "math.sin") <= 4 * SINES, "{}", kernels.count("f", "math.sin"));
+    }
+}

@@ -4,7 +4,8 @@
 //! 16x16 sums. Tiles of both inputs go through workgroup memory in a ring of stages. One turn: wait for the oldest
 //! tile, meet, start loading the tile `ahead` turns later into the stage that was multiplied last, multiply. What lies
 //! in memory as it is multiplied is copied beside the threads where the device can; the rest is loaded into registers
-//! before the products and stored after them.
+//! before the products and stored after them; what takes many ops to compute is stored before, a chunk a turn, so that the
+//! code of a chunk is there once.
 //!
 //! Who holds which sum is the target's business, so sums go through workgroup memory too, some columns at a time: then a
 //! thread takes runs of neighbours, hands them to the engine as the contraction's value and writes what hangs on them.
@@ -16,13 +17,16 @@ use super::{
     contraction::Contraction,
     index::Ix,
     kernel::{Dispatch, Frame, Launch, kernel},
-    loops::too_large,
+    loops::{cost_under, too_large},
     output::{Item, items, write},
     tile::{Side, loops, result_run},
 };
 use crate::{ir::*, pass::PassError, spec::DeviceSpec};
 use plan::EDGE;
 pub use plan::{Plan, plan};
+
+/// Ops of one thread for the chunks of an input that it holds in registers.
+const MOST_HELD: i64 = 1024;
 
 pub fn emit<'c>(
     b: &B<'c>,
@@ -53,7 +57,6 @@ pub fn emit<'c>(
             let place = em.ix.delinear(subgroup, &plan.subgroups);
             let lane = em.ix.rem(frame.thread, plan.lanes);
             let place = [place[0], place[1]];
-            let direct = [false; 2];
             let mut work = Work {
                 c,
                 plan,
@@ -65,14 +68,25 @@ pub fn emit<'c>(
                 subgroup,
                 place,
                 lane,
-                direct,
+                ways: [Way::Held; 2],
             };
-            work.direct = [0, 1].map(|i| spec.async_copy && work.is_direct(em, b, &sides[i]));
+            work.ways = [0, 1].map(|i| work.way(em, b, &sides[i], spec.async_copy));
             let sums = work.multiply(em, b);
             work.finish(em, b, d, &items.iter().collect::<Vec<_>>(), &sums);
         });
     });
     Ok(launch)
+}
+
+/// How an input's chunks come into workgroup memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// Copied as they lie in memory.
+    Direct,
+    /// In registers while the stage before is multiplied.
+    Held,
+    /// Computed one after the other, and stored at once.
+    Computed,
 }
 
 struct Work<'a, 'c> {
@@ -90,8 +104,7 @@ struct Work<'a, 'c> {
     place: [Ix; 2],
     /// Number of the thread in its subgroup.
     lane: Ix,
-    /// Whether each input's chunks are copied as they lie in memory.
-    direct: [bool; 2],
+    ways: [Way; 2],
 }
 
 /// Neighbours in registers, and their place in workgroup memory.
@@ -122,6 +135,7 @@ impl<'c> Work<'_, 'c> {
             if s < steps {
                 let (step, slot) = (em.ix.constant(s), em.ix.constant(s));
                 self.copy(em, b, step, slot);
+                self.compute(em, b, step, slot);
                 let chunks = self.load(em, b, step);
                 self.store(em, b, &chunks, slot);
             }
@@ -139,6 +153,7 @@ impl<'c> Work<'_, 'c> {
                 let step = em.ssa(b, later);
                 let step = em.ix.value(step, (0, steps - 1));
                 self.copy(em, b, step, next);
+                self.compute(em, b, step, next);
             });
             self.commit(b);
             // Beyond the end the last tile is loaded again, into a stage that nobody reads.
@@ -169,12 +184,12 @@ impl<'c> Work<'_, 'c> {
         em.ix.value(next, (0, stages - 1))
     }
     fn commit(&self, b: &B<'c>) {
-        if self.direct.contains(&true) {
+        if self.ways.contains(&Way::Direct) {
             b.op("zml.async_commit", &[], &[], &[], vec![]);
         }
     }
     fn wait(&self, b: &B<'c>) {
-        if self.direct.contains(&true) || self.plan.team {
+        if self.ways.contains(&Way::Direct) || self.plan.team {
             b.op("zml.async_wait", &[], &[], &[("pending", b.i64_attr(self.plan.ahead() - 1))], vec![]);
         }
     }
@@ -183,9 +198,9 @@ impl<'c> Work<'_, 'c> {
     fn turns(&self, side: &Side) -> i64 {
         (side.chunks() + self.plan.threads() - 1) / self.plan.threads()
     }
-    /// Number of a chunk, its index in the input, whether it is below the end of k, and its place in a stage.
-    fn chunk(&self, em: &mut Em<'c>, b: &B<'c>, side: &Side, step: Ix, turn: i64) -> (Ix, Vec<Ix>, Option<V<'c>>, Ix) {
-        let number = em.ix.add_constant(self.frame.thread, turn * self.plan.threads());
+    /// Number of the thread's chunk of those from `from` on, its index in the input, whether it is below the end of k, and its place in a stage.
+    fn chunk(&self, em: &mut Em<'c>, b: &B<'c>, side: &Side, step: Ix, from: Ix) -> (Ix, Vec<Ix>, Option<V<'c>>, Ix) {
+        let number = em.ix.add(self.frame.thread, from);
         let (k, o) = side.chunk(em, number);
         let at = self.layout(em, b, side, k, o);
         let first = em.ix.scale(step, self.plan.depth);
@@ -222,6 +237,17 @@ impl<'c> Work<'_, 'c> {
     fn stage(&self, side: &Side) -> i64 {
         self.plan.stage(side.tile, self.plan.lines_along_k(side.along_k))
     }
+    fn by(&self, way: Way) -> impl Iterator<Item = &Side> {
+        self.sides.iter().filter(move |s| self.ways[s.input] == way)
+    }
+    fn way(&self, em: &mut Em<'c>, b: &B<'c>, side: &Side, async_copy: bool) -> Way {
+        if async_copy && self.is_direct(em, b, side) {
+            return Way::Direct;
+        }
+        let turns = self.turns(side);
+        let ops = turns * side.lanes * cost_under(self.c.nest.ins[side.input]);
+        if turns > 1 && ops > MOST_HELD { Way::Computed } else { Way::Held }
+    }
     /// Whether the chunks of an input are whole pieces of memory, multiplied as they are.
     fn is_direct(&self, em: &mut Em<'c>, b: &B<'c>, side: &Side) -> bool {
         let i = side.input;
@@ -230,15 +256,16 @@ impl<'c> Work<'_, 'c> {
             return false;
         }
         let first = em.ix.constant(0);
-        let (_, index, _, _) = self.chunk(em, b, side, first, 0);
+        let (_, index, _, _) = self.chunk(em, b, side, first, first);
         let place = em.place(self.c.nest.ins[i], &index);
         place.is_some_and(|(_, at)| em.ix.aligned_run(at).is_some())
     }
     /// Starts the copies of a tile into a stage.
     fn copy(&self, em: &mut Em<'c>, b: &B<'c>, step: Ix, slot: Ix) {
-        for side in self.sides.iter().filter(|s| self.direct[s.input]) {
+        for side in self.by(Way::Direct) {
             for turn in 0..self.turns(side) {
-                let (number, index, inside, at) = self.chunk(em, b, side, step, turn);
+                let first = em.ix.constant(turn * self.plan.threads());
+                let (number, index, inside, at) = self.chunk(em, b, side, step, first);
                 let (memory, from) = em.place(self.c.nest.ins[side.input], &index).expect("seen to be so");
                 let from = em.ix.aligned_run(from).expect("seen to be so");
                 let start = em.ix.scale(slot, self.stage(side));
@@ -253,27 +280,43 @@ impl<'c> Work<'_, 'c> {
             }
         }
     }
-    /// The thread's chunks of a tile that are not copied.
+    /// The thread's chunks of a tile that go through registers.
     fn load(&self, em: &mut Em<'c>, b: &B<'c>, step: Ix) -> Vec<(usize, Chunk<'c>)> {
         let mut all = vec![];
-        for side in self.sides.iter().filter(|s| !self.direct[s.input]) {
-            let i = side.input;
+        for side in self.by(Way::Held) {
             for turn in 0..self.turns(side) {
-                let (number, index, inside, at) = self.chunk(em, b, side, step, turn);
-                let elements = em.eval(b, self.c.nest.ins[i], &index);
-                let factors = elements.into_iter().map(|x| {
-                    let x = self.c.value(em, b, i, self.narrow[i], x);
-                    let zero = em.zero(x.r#type());
-                    inside.map_or(x, |inside| b.select(inside, x, zero))
-                });
-                let mut lanes: Lanes = factors.collect();
-                if lanes.len() == 1 {
-                    lanes = vec![lanes[0]; side.lanes as usize];
-                }
-                all.push((i, Chunk { number, lanes, at }));
+                let first = em.ix.constant(turn * self.plan.threads());
+                all.push((side.input, self.evaluate(em, b, side, step, first)));
             }
         }
         all
+    }
+    /// Computes a tile into a stage.
+    fn compute(&self, em: &mut Em<'c>, b: &B<'c>, step: Ix, slot: Ix) {
+        for side in self.by(Way::Computed) {
+            em.for_each(b, self.turns(side), &[], |em, b, turn, _| {
+                let first = em.ix.scale(turn, self.plan.threads());
+                let chunk = self.evaluate(em, b, side, step, first);
+                self.store(em, b, &[(side.input, chunk)], slot);
+                vec![]
+            });
+        }
+    }
+    /// The thread's chunk of those from `first` on.
+    fn evaluate(&self, em: &mut Em<'c>, b: &B<'c>, side: &Side, step: Ix, first: Ix) -> Chunk<'c> {
+        let i = side.input;
+        let (number, index, inside, at) = self.chunk(em, b, side, step, first);
+        let elements = em.eval(b, self.c.nest.ins[i], &index);
+        let factors = elements.into_iter().map(|x| {
+            let x = self.c.value(em, b, i, self.narrow[i], x);
+            let zero = em.zero(x.r#type());
+            inside.map_or(x, |inside| b.select(inside, x, zero))
+        });
+        let mut lanes: Lanes = factors.collect();
+        if lanes.len() == 1 {
+            lanes = vec![lanes[0]; side.lanes as usize];
+        }
+        Chunk { number, lanes, at }
     }
     fn store(&self, em: &mut Em<'c>, b: &B<'c>, chunks: &[(usize, Chunk<'c>)], slot: Ix) {
         for (i, chunk) in chunks {
