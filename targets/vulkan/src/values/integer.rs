@@ -31,6 +31,11 @@ pub fn op<'c>(b: &B<'c>, s: &Scalar<'c>, x: &[V<'c>]) -> Option<V<'c>> {
             let extend = if s.name == "arith.index_cast" { "arith.extsi" } else { "arith.extui" };
             Some(b.op1("arith.index_cast", &[double(b, extend, x[0])], b.index(), &[]))
         }
+        "arith.index_cast" | "arith.index_castui" if !s.wide && read::int_bits(s.to[0]) == Some(64) => {
+            let extend = if s.name == "arith.index_cast" { "arith.extsi" } else { "arith.extui" };
+            let word = b.op1(s.name, &[x[0]], b.i(32), &[]);
+            Some(double(b, extend, word))
+        }
         "arith.subi" if read::int_bits(s.from).is_some_and(|n| n < 32) => Some(minus(b, x[0], x[1])),
         "math.absi" => Some(magnitude(b, x[0])),
         // SPIR-V leaves a negative operand open under Vulkan, and MLIR's way around it fails for the least integer.

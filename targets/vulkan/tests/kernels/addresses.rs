@@ -197,3 +197,43 @@ fn negative_indices_are_clamped_in_wide_kernels() {
     let wanted: Vec<i32> = input.iter().map(|x| (*x).clamp(0, 63)).collect();
     assert_eq!(got[1], pack(&wanted));
 }
+/// The same of numbers of threads, as positions and as integers of 64 bits.
+#[test]
+fn numbers_of_threads_are_compared_with_constants() {
+    for wide in ["", "zml.wide, "] {
+        let text = format!(
+            r#"gpu.module @k {{
+  gpu.func @k(%r: memref<64xi32> {{zml.access = "write"}}) kernel
+      attributes {{{wide}known_block_size = array<i32: 64, 1, 1>, zml.grid = array<i32: 1, 1, 1>}} {{
+    %i = gpu.thread_id x
+    %c20 = arith.constant 20 : index
+    %d20 = arith.constant 20 : i64
+    %d50 = arith.constant 50 : i64
+    %x = arith.index_cast %i : index to i64
+    %z = arith.index_castui %i : index to i64
+    %p = arith.cmpi slt, %i, %c20 : index
+    %q = arith.cmpi slt, %x, %d20 : i64
+    %s = arith.cmpi sge, %z, %d20 : i64
+    %m = arith.minsi %x, %d50 : i64
+    %p1 = arith.extui %p : i1 to i32
+    %q1 = arith.extui %q : i1 to i32
+    %s1 = arith.extui %s : i1 to i32
+    %m1 = arith.trunci %m : i64 to i32
+    %c = arith.constant 2 : i32
+    %y0 = arith.muli %m1, %c : i32
+    %y1 = arith.addi %y0, %p1 : i32
+    %y2 = arith.muli %y1, %c : i32
+    %y3 = arith.addi %y2, %q1 : i32
+    %y4 = arith.muli %y3, %c : i32
+    %y = arith.addi %y4, %s1 : i32
+    memref.store %y, %r[%i] : memref<64xi32>
+    gpu.return
+  }}
+}}"#
+        );
+        let built = build(&text, &spec()).expect("builds");
+        let Some(got) = run(&built, 0, &[vec![0; 256]], &[]) else { return };
+        let wanted = |i: i32| i.min(50) * 8 + i32::from(i < 20) * 6 + i32::from(i >= 20);
+        assert_eq!(got[0], pack(&(0..64).map(wanted).collect::<Vec<_>>()), "{wide}");
+    }
+}
