@@ -444,13 +444,15 @@ impl<'v, 'c> Grouper<'v, 'c> {
     /// Whether `from` depends on `to`, directly or not. Only direct dependencies are kept: a group may gain one after
     /// others came to depend on it.
     pub fn reaches(&self, from: usize, to: usize) -> bool {
-        let (mut next, mut seen) = (vec![from], HashSet::new());
+        let (mut next, mut seen) = (vec![from], vec![false; self.groups.len()]);
         while let Some(g) = next.pop() {
             if g == to {
                 return true;
             }
-            if seen.insert(g) {
-                next.extend(&self.groups[g].deps);
+            for dep in &self.groups[g].deps {
+                if !std::mem::replace(&mut seen[*dep], true) {
+                    next.push(*dep);
+                }
             }
         }
         false

@@ -27,11 +27,14 @@ fn grouped<T>(rows: usize, lines: &str, result: &str, shape: &str, look: impl Fn
 }
 /// `name = x + y`, of this shape.
 fn sum(name: &str, shape: &str, x: &str, y: &str) -> String {
+    pairs("addf", name, shape, x, y)
+}
+fn pairs(op: &str, name: &str, shape: &str, x: &str, y: &str) -> String {
     format!(
         "  {name}e = tensor.empty() : tensor<{shape}xf32>
   {name} = linalg.generic {{{SUM}}} ins({x}, {y} : tensor<{shape}xf32>, tensor<{shape}xf32>) outs({name}e : tensor<{shape}xf32>) {{
   ^bb0(%a: f32, %b: f32, %c: f32):
-    %s = arith.addf %a, %b : f32
+    %s = arith.{op} %a, %b : f32
     linalg.yield %s : f32
   }} -> tensor<{shape}xf32>\n"
     )
@@ -92,4 +95,25 @@ fn dear_ops_that_one_kernel_would_compute_at_many_places_are_computed_once() {
         loops.flat_map(|g| &g.members).map(|n| f.view.elements(*n)).collect::<Vec<_>>()
     });
     assert_eq!(written, [32 * 16, 16]);
+}
+
+/// `u - u / c` again and again, whose links each read the last one twice, and products with the end of the chain.
+#[test]
+fn chains_of_differences_and_quotients_are_no_attention_and_soon_seen_to_be_none() {
+    let mut lines = String::new();
+    for i in 0..48 {
+        lines += &pairs("divf", &format!("%q{i}"), "64x16", &format!("%u{i}"), "%u0");
+        lines += &pairs("subf", &format!("%u{}", i + 1), "64x16", &format!("%u{i}"), &format!("%q{i}"));
+    }
+    lines += "  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<64x64xf32>
+  %i = linalg.fill ins(%zero : f32) outs(%e : tensor<64x64xf32>) -> tensor<64x64xf32>
+  %o = linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d1, d2)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = [\"parallel\", \"parallel\", \"reduction\"]} ins(%u48, %u0 : tensor<64x16xf32>, tensor<64x16xf32>) outs(%i : tensor<64x64xf32>) {
+  ^bb0(%a: f32, %b: f32, %c: f32):
+    %p = arith.mulf %a, %b : f32
+    %s = arith.addf %c, %p : f32
+    linalg.yield %s : f32
+  } -> tensor<64x64xf32>\n";
+    let heroes = grouped(64, &lines, "%o", "64x64", |f| f.groups.iter().map(|g| g.hero).collect::<Vec<_>>());
+    assert!(heroes.contains(&Hero::Matmul), "{heroes:?}");
 }

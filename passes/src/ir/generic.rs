@@ -1,8 +1,8 @@
 //! linalg.generic, read once into plain data.
 
 use super::{
-    AttributeLike, Blk, O, TypeLike, V, ValueLike, arg, array, attr, block, def, i32s_attr, key, name, operand,
-    operands, ops, result, shape,
+    AttributeLike, Blk, O, OperationLike, TypeLike, V, ValueLike, arg, array, attr, block, def, elem, i32s_attr, key,
+    name, operand, operands, ops, result, shape,
 };
 use melior::ir::{AffineMap, Attribute};
 use mlir_sys::*;
@@ -68,7 +68,10 @@ impl<'c> Generic<'c> {
 
 /// What an elementwise op does nothing to but to widen it to another float.
 pub fn widens<'c>(op: O<'c>) -> Option<V<'c>> {
-    let g = Generic::of(op).filter(|g| g.is_parallel() && g.ins.len() == 1 && g.outs.len() == 1)?;
+    // Of most ops their types tell, and to read a generic takes long.
+    let is_wider = op.operand_count() == 2 && elem(operand(op, 0).r#type()) != elem(operand(op, 1).r#type());
+    let g = Generic::of(Some(op).filter(|_| is_wider)?)
+        .filter(|g| g.is_parallel() && g.ins.len() == 1 && g.outs.len() == 1)?;
     let [widen, end] = ops(g.body)[..] else { return None };
     let in_place = g.in_map(0).is_identity() && g.out_map(0).is_identity();
     let handed = key(operand(widen, 0)) == key(arg(g.body, 0)) && key(operand(end, 0)) == key(result(widen, 0));

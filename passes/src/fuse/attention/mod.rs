@@ -34,6 +34,9 @@ const MOST_KEPT: i64 = 128;
 const MOST_PAIRS: i64 = 1 << 18;
 /// Rows that share keys and values from which on tiles serve better anyway.
 const MANY_ROWS: i64 = 64;
+/// Values that are followed from weights down to scores: chains of differences and quotients that read one value twice have
+/// twice as many ways with every link.
+const MOST_FOLLOWED: u32 = 128;
 
 pub struct Attention {
     pub max: Node,
@@ -114,7 +117,7 @@ struct Weights {
 impl Weights {
     /// Of a value at an index.
     fn of(view: &View, value: Val, index: Vec<Ix>, t: &mut Table) -> Option<Self> {
-        let mut trace = Trace { view, t, visited: HashMap::new() };
+        let mut trace = Trace { view, t, visited: HashMap::new(), left: MOST_FOLLOWED };
         let expr = trace.expr(value, index, 64);
         let visited = trace.visited;
         let (expr, nothing) = match expr {
@@ -178,7 +181,7 @@ fn exponentials(view: &View, visited: &HashMap<Val, Vec<Ix>>, s: Val, m: Val) ->
     sums.find_map(|(v, r)| {
         reduction(view, r, "arith.addf").filter(|x| x.0 == v)?;
         let mut t = Table::default();
-        let mut trace = Trace { view, t: &mut t, visited: HashMap::new() };
+        let mut trace = Trace { view, t: &mut t, visited: HashMap::new(), left: MOST_FOLLOWED };
         let expr = trace.expr(v, super::index::own(&view.values[v].shape), 64);
         difference(expr).filter(|(x, _, y, _, _)| *x == s && *y == m)?;
         Some(r)
@@ -245,10 +248,14 @@ struct Trace<'t, 'v, 'c> {
     t: &'t mut Table,
     /// Where each value on the way is read.
     visited: HashMap<Val, Vec<Ix>>,
+    /// Values that may still be followed.
+    left: u32,
 }
 impl Trace<'_, '_, '_> {
     fn expr(&mut self, v: Val, index: Vec<Ix>, depth: u32) -> Expr {
         let view = self.view;
+        let Some(left) = self.left.checked_sub(1) else { return Expr::Other };
+        self.left = left;
         self.visited.insert(v, index.clone());
         let is_scores = is_reduced(view, v, "arith.maximumf");
         let Some(def) = view.values[v].def.filter(|_| depth > 0 && !is_scores) else { return Expr::Leaf(v, index) };
