@@ -2,12 +2,13 @@
 //! through GLSL, shuffles of other widths, widening to 64 bits.
 
 use super::{
+    divide,
     rewrite::{Lanes, Rewrite},
     scalar::Scalar,
 };
 use melior::ir::Type;
 use zmlc_passes::{
-    ir::{B, O, V, ValueLike, operand, read, result, results},
+    ir::{B, O, V, ValueLike, def, name, operand, read, result, results},
     pass::PassError,
 };
 
@@ -36,34 +37,46 @@ pub fn op<'c>(b: &B<'c>, s: &Scalar<'c>, x: &[V<'c>]) -> Option<V<'c>> {
             let word = b.op1(s.name, &[x[0]], b.i(32), &[]);
             Some(double(b, extend, word))
         }
-        "arith.subi" if read::int_bits(s.from).is_some_and(|n| n < 32) => Some(minus(b, x[0], x[1])),
+        "arith.subi" if is_narrow(s.from) => Some(minus(b, x[0], x[1])),
+        "arith.xori" if is_narrow(s.from) => Some(in_words(b, s.name, x[0], x[1])),
         "math.absi" => Some(magnitude(b, x[0])),
+        "arith.divui" if is_long_division(s.from, x[1]) => Some(divide::unsigned(b, x[0], x[1]).0),
+        "arith.remui" => Some(remainder(b, x[0], x[1])),
+        "arith.divsi" if is_long_division(s.from, x[1]) => {
+            let (quotient, _) = divide::unsigned(b, magnitude(b, x[0]), magnitude(b, x[1]));
+            let zero = b.cint(s.from, 0);
+            let negative = b.cmpi("slt", b.same("arith.xori", x), zero);
+            Some(b.select(negative, minus(b, zero, quotient), quotient))
+        }
         // SPIR-V leaves a negative operand open under Vulkan, and MLIR's way around it fails for the least integer.
         "arith.remsi" => {
-            let rest = b.same("arith.remui", &[magnitude(b, x[0]), magnitude(b, x[1])]);
+            let rest = remainder(b, magnitude(b, x[0]), magnitude(b, x[1]));
             let zero = b.cint(s.from, 0);
             Some(b.select(b.cmpi("slt", x[0], zero), minus(b, zero, rest), rest))
         }
-        "math.ctpop" => Some(population(b, x[0])),
-        // The ones below the lowest set bit.
+        "math.ctpop" => Some(as_type(b, population(b, word(b, x[0])), s.from)),
+        // The ones below the lowest set bit. One above the integer is set if there is room for it.
         "math.cttz" => {
-            let one = b.cint(s.from, 1);
-            let below = b.same("arith.xori", &[b.same("arith.subi", &[x[0], one]), x[0]]);
-            let trailing = b.same("arith.andi", &[below, b.same("arith.subi", &[x[0], one])]);
-            Some(population(b, trailing))
+            let (mut x, bits) = (word(b, x[0]), read::bits(s.from));
+            let t = x.r#type();
+            if bits < 32 {
+                x = b.same("arith.ori", &[x, b.cint(t, 1 << bits)]);
+            }
+            let less = b.same("arith.subi", &[x, b.cint(t, 1)]);
+            let trailing = b.same("arith.andi", &[b.same("arith.xori", &[less, x]), less]);
+            Some(as_type(b, population(b, trailing), s.from))
         }
-        // The zeros that are left when the highest set bit is spread over all below it.
+        // All but the highest set bit spread over all below it.
         "math.ctlz" => {
-            let bits = read::bits(s.from);
-            let mut spread = x[0];
+            let (mut spread, bits) = (word(b, x[0]), read::bits(s.from));
+            let t = spread.r#type();
             let mut by = 1;
             while by < bits {
-                spread =
-                    b.same("arith.ori", &[spread, b.same("arith.shrui", &[spread, b.cint(s.from, i64::from(by))])]);
+                spread = b.same("arith.ori", &[spread, b.same("arith.shrui", &[spread, b.cint(t, i64::from(by))])]);
                 by *= 2;
             }
-            let zeros = b.same("arith.xori", &[spread, b.cint(s.from, -1)]);
-            Some(population(b, zeros))
+            let zeros = b.same("arith.subi", &[b.cint(t, i64::from(bits)), population(b, spread)]);
+            Some(as_type(b, zeros, s.from))
         }
         _ => None,
     }
@@ -77,23 +90,43 @@ fn magnitude<'c>(b: &B<'c>, x: V<'c>) -> V<'c> {
     let zero = b.cint(x.r#type(), 0);
     b.select(b.cmpi("slt", x, zero), minus(b, zero, x), x)
 }
-/// `x - y`. NVIDIA's driver keeps integers of 8 and 16 bits in words and folds a negation into what reads it without cutting
-/// it back: of -128 it makes 128. A field taken out of a word it leaves alone.
+fn is_narrow(t: Type) -> bool {
+    read::int_bits(t).is_some_and(|n| (2..32).contains(&n))
+}
+/// Division by a constant is a product, which drivers get right.
+fn is_long_division(t: Type, by: V) -> bool {
+    read::int_bits(t) == Some(64) && def(by).is_none_or(|op| name(op) != "arith.constant")
+}
+fn remainder<'c>(b: &B<'c>, x: V<'c>, y: V<'c>) -> V<'c> {
+    if is_long_division(x.r#type(), y) { divide::unsigned(b, x, y).1 } else { b.same("arith.remui", &[x, y]) }
+}
 fn minus<'c>(b: &B<'c>, x: V<'c>, y: V<'c>) -> V<'c> {
-    let t = x.r#type();
-    let bits = read::bits(t);
+    if is_narrow(x.r#type()) { in_words(b, "arith.subi", x, y) } else { b.same("arith.subi", &[x, y]) }
+}
+/// An op on integers of 8 or 16 bits. NVIDIA's driver keeps them in words and folds a negation or a complement into what
+/// reads it without cutting it back: of -128 it makes 128. A field taken out of a word it leaves alone.
+fn in_words<'c>(b: &B<'c>, op: &str, x: V<'c>, y: V<'c>) -> V<'c> {
+    let (t, word) = (x.r#type(), b.i(32));
+    let [x, y] = [x, y].map(|v| b.op1("arith.extsi", &[v], word, &[]));
+    let field = [b.same(op, &[x, y]), b.cint(word, 0), b.cint(word, i64::from(read::bits(t)))];
+    b.op1("arith.trunci", &[b.op1("spirv.BitFieldSExtract", &field, word, &[])], t, &[])
+}
+/// An integer of less than 32 bits as a word whose other bits are zeros, cut out so for the same driver's sake.
+fn word<'c>(b: &B<'c>, x: V<'c>) -> V<'c> {
+    let bits = read::bits(x.r#type());
     if bits >= 32 {
-        return b.same("arith.subi", &[x, y]);
+        return x;
     }
     let word = b.i(32);
-    let [x, y] = [x, y].map(|v| b.op1("arith.extsi", &[v], word, &[]));
-    let difference = b.same("arith.subi", &[x, y]);
-    let field = [difference, b.cint(word, 0), b.cint(word, i64::from(bits))];
-    b.op1("arith.trunci", &[b.op1("spirv.BitFieldSExtract", &field, word, &[])], t, &[])
+    let field = [b.op1("arith.extui", &[x], word, &[]), b.cint(word, 0), b.cint(word, i64::from(bits))];
+    b.op1("spirv.BitFieldUExtract", &field, word, &[])
+}
+fn as_type<'c>(b: &B<'c>, word: V<'c>, t: Type<'c>) -> V<'c> {
+    if read::bits(t) < 32 { b.op1("arith.trunci", &[word], t, &[]) } else { word }
 }
 /// An integer of up to 32 bits as two words of 64. Mesa 22.3 (Debian 12's software Vulkan) narrows a comparison of a
 /// 64-bit conversion with a constant and gets it wrong: `i64(-5) >= 0` was true. Words put together it leaves alone.
-fn double<'c>(b: &B<'c>, extend: &str, x: V<'c>) -> V<'c> {
+pub fn double<'c>(b: &B<'c>, extend: &str, x: V<'c>) -> V<'c> {
     let word = b.i(32);
     let low = if read::bits(x.r#type()) < 32 { b.op1(extend, &[x], word, &[]) } else { x };
     let high = match extend {
@@ -103,19 +136,16 @@ fn double<'c>(b: &B<'c>, extend: &str, x: V<'c>) -> V<'c> {
     let pair = b.op1("spirv.CompositeConstruct", &[low, high], b.vector(2, word), &[]);
     b.op1("spirv.Bitcast", &[pair], b.i(64), &[])
 }
-/// Set bits, by SPIR-V's 32-bit count.
+/// Set bits of an integer of 32 or 64 bits, by SPIR-V's 32-bit count.
 fn population<'c>(b: &B<'c>, x: V<'c>) -> V<'c> {
     let (t, word) = (x.r#type(), b.i(32));
     let count = |x| b.op1("spirv.BitCount", &[x], word, &[]);
-    match read::bits(t) {
-        32 => count(x),
-        64 => {
-            let high = b.same("arith.shrui", &[x, b.cint(t, 32)]);
-            let [low, high] = [x, high].map(|x| count(b.op1("arith.trunci", &[x], word, &[])));
-            b.op1("arith.extui", &[b.addi(low, high)], t, &[])
-        }
-        _ => b.op1("arith.trunci", &[count(b.op1("arith.extui", &[x], word, &[]))], t, &[]),
+    if read::bits(t) == 32 {
+        return count(x);
     }
+    let high = b.same("arith.shrui", &[x, b.cint(t, 32)]);
+    let [low, high] = [x, high].map(|x| count(b.op1("arith.trunci", &[x], word, &[])));
+    b.op1("arith.extui", &[b.addi(low, high)], t, &[])
 }
 
 /// `gpu.shuffle` of any type through 32-bit words, which every device with subgroup shuffles has.

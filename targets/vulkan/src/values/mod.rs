@@ -26,6 +26,7 @@
 //! 3. no value or memory is of a type that SPIR-V lacks: bf16, f8, integers other than 1, 8, 16, 32 and 64 bits;
 //!    `i1` is no memory type.
 
+mod divide;
 mod float;
 mod integer;
 mod matrix;

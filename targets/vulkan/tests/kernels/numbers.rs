@@ -310,7 +310,7 @@ fn integers_of_each_width() {
         ($t:ident $u:ident $name:literal) => {
             let a: [$t; 8] = [0, 1, -1, 7, -7, $t::MIN, $t::MAX, 40];
             let b: [$t; 8] = [3, 2, 5, -3, 3, 7, -1, -6];
-            let cases: [(&str, fn($t, $t) -> $t); 14] = [
+            let cases: [(&str, fn($t, $t) -> $t); 15] = [
                 ("%y = arith.remsi %x, %z", |x, z| x.wrapping_rem(z)),
                 ("%y = arith.divsi %x, %z", |x, z| x.wrapping_div(z)),
                 ("%y = arith.remui %x, %z", |x, z| (x as $u % z as $u) as $t),
@@ -325,6 +325,7 @@ fn integers_of_each_width() {
                 ("%y = math.ctpop %x", |x, _| x.count_ones() as $t),
                 ("%y = math.absi %x", |x, _| x.wrapping_abs()),
                 ("%c = arith.constant 3 : TYPE\n%y = arith.shrsi %x, %c", |x, _| x >> 3),
+                ("%c = arith.constant -1 : TYPE\n%y = arith.xori %x, %c", |x, _| !x),
             ];
             for (body, expected) in cases {
                 let body = format!("{body} : {}", $name).replace("TYPE", $name);
@@ -338,6 +339,32 @@ fn integers_of_each_width() {
     check!(i16 u16 "i16");
     check!(i32 u32 "i32");
     check!(i64 u64 "i64");
+}
+
+/// Written out, as an estimate and corrections: quotients of every size, and divisors beside powers of two.
+#[test]
+fn long_division() {
+    let mut state = 1u64;
+    let mut number = move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let (bits, kind) = (state >> 58, state >> 56 & 3);
+        let near = (1u64 << bits).wrapping_add(state >> 40 & 7).wrapping_sub(3);
+        let any = (state ^ state << 31) >> bits;
+        if kind == 0 { near } else { any }.max(1)
+    };
+    let (a, b): (Vec<u64>, Vec<u64>) = (0..1000).map(|_| (number(), number())).unzip();
+    let cases: [(&str, fn(u64, u64) -> u64); 4] = [
+        ("divui", |x, z| x / z),
+        ("remui", |x, z| x % z),
+        ("divsi", |x, z| (x as i64).wrapping_div(z as i64) as u64),
+        ("remsi", |x, z| (x as i64).wrapping_rem(z as i64) as u64),
+    ];
+    for (op, expected) in cases {
+        let body = format!("%y = arith.{op} %x, %z : i64");
+        let Some(got) = compute("i64", "i64", &body, pack(&a), pack(&b), 1000, 8) else { return };
+        let want: Vec<u64> = a.iter().zip(&b).map(|(x, z)| expected(*x, *z)).collect();
+        assert_eq!(unpack::<u64>(&got), want, "{op}");
+    }
 }
 
 #[test]
