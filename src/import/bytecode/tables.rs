@@ -201,8 +201,7 @@ impl<'a> Tables<'a> {
         }
         match crate::text::parse_attr(text) {
             Ok(a) => Ok(Value::Attr(a)),
-            // Attributes of dialects that we do not know stay text, as they do when they come from text.
-            Err(_) => Ok(Value::Attr(Attr::Raw(String::from_utf8_lossy(text).into_owned()))),
+            Err(e) => b.damaged(format!("an attribute's text `{}`: {}", String::from_utf8_lossy(text), e.message)),
         }
     }
 

@@ -157,10 +157,11 @@ fn what_is_written_is_read_back() {
 /// Found by fuzzing: what is read here and written differently is not what was read.
 #[test]
 fn attributes_that_have_no_text_are_refused() {
-    let files: [(&[u8], &str); 3] = [
+    let files: [(&[u8], &str); 4] = [
         (include_bytes!("data/attribute_twice.mlirbc"), "is given twice"),
         (include_bytes!("data/axis_of_a_mesh.mlirbc"), "the name of a mesh's axis is not a string"),
         (include_bytes!("data/integer_of_f32.mlirbc"), "an integer's type was expected"),
+        (include_bytes!("data/shape_unopened.mlirbc"), "an attribute's text `#tf_type.shapeA2x3>`"),
     ];
     for (file, why) in files {
         let errors = read(Source::new("damaged", file.to_vec())).expect_err(why).to_string();
