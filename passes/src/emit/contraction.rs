@@ -7,6 +7,8 @@ use melior::ir::Type;
 
 pub struct Contraction<'c> {
     pub nest: Nest<'c>,
+    /// The body's argument for each input of the nest.
+    arguments: [usize; 2],
     /// Loops of each kind, outermost first.
     pub batch: Vec<usize>,
     pub m: Vec<usize>,
@@ -46,7 +48,7 @@ impl<'c> Contraction<'c> {
         };
         let (mut batch, mut m, mut n, mut k) = (vec![], vec![], vec![], vec![]);
         for l in 0..nest.bounds.len() {
-            match (nest.input_dim(0, l).is_some(), nest.input_dim(1, l).is_some(), nest.reduces[l]) {
+            match (nest.moved_dim(0, l).is_some(), nest.moved_dim(1, l).is_some(), nest.reduces[l]) {
                 (true, true, false) => batch.push(l),
                 (true, false, false) => m.push(l),
                 (false, true, false) => n.push(l),
@@ -56,7 +58,27 @@ impl<'c> Contraction<'c> {
                 _ => return None,
             }
         }
-        Some(Contraction { batch, m, n, k, factors, multiply: name(multiply), add: name(add), nest })
+        let (multiply, add) = (name(multiply), name(add));
+        Some(Contraction { batch, m, n, k, factors, multiply, add, nest, arguments: [0, 1] })
+    }
+    /// The same with the result's neighbours along n, and with the order of k in which an input has its neighbours.
+    pub fn by_neighbours(mut self) -> Self {
+        let extents = shape(result(self.nest.op, 0).r#type());
+        let last = extents.iter().rposition(|n| *n > 1);
+        if last.is_some() && self.m.iter().any(|l| self.nest.output_dim(0, *l) == last) {
+            self.nest.exchange_inputs();
+            self.arguments.swap(0, 1);
+            self.factors.swap(0, 1);
+            std::mem::swap(&mut self.m, &mut self.n);
+        }
+        let along_k = |i: &usize| {
+            let along = self.nest.along(*i).unwrap_or_default();
+            !along.is_empty() && along.iter().all(|(l, _)| self.k.contains(l))
+        };
+        if let Some(i) = (0..2).find(along_k) {
+            self.k.sort_by_key(|l| self.nest.moved_dim(i, *l));
+        }
+        self
     }
     pub fn extent(&self, loops: &[usize]) -> i64 {
         loops.iter().map(|l| self.nest.bounds[*l]).product()
@@ -74,11 +96,12 @@ impl<'c> Contraction<'c> {
     }
     /// Whether `x`, a value of the body, is the element of input `i` as it is.
     pub fn is_input(&self, i: usize, x: V<'c>) -> bool {
-        key(arg(self.nest.body, i)) == key(x)
+        key(arg(self.nest.body, self.arguments[i])) == key(x)
     }
     /// `x`, a value of the body, from an element of input `i`.
     pub fn value(&self, em: &mut Em<'c>, b: &B<'c>, i: usize, x: V<'c>, element: V<'c>) -> V<'c> {
-        let mut map = Scalars::from([(key(arg(self.nest.body, i)), Scalar::Value(element))]);
+        let argument = arg(self.nest.body, self.arguments[i]);
+        let mut map = Scalars::from([(key(argument), Scalar::Value(element))]);
         em.value_in(b, x, &mut map)
     }
     pub fn factor_type(&self) -> Type<'c> {

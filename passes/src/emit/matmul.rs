@@ -60,6 +60,7 @@ pub fn emit<'c>(b: &B<'c>, d: &Dispatch<'c>, spec: &DeviceSpec) -> Result<Launch
     let heavy = d.ops.iter().filter_map(|op| Nest::of(*op)).find(|n| !n.is_parallel());
     let c = heavy
         .and_then(Contraction::of)
+        .map(Contraction::by_neighbours)
         .ok_or_else(|| PassError::Bug(format!("{}: the hero matmul has no contraction", d.name)))?;
     if let Some(plan) = mma::plan(d, &c, spec) {
         return mma::emit(b, d, &c, &plan, spec);

@@ -1,7 +1,10 @@
 //! The two forms of structured ops, linalg.generic and linalg.reduce, as one: loops, operands with their index maps, a body.
 
 use super::{build::Em, index::Ix};
-use crate::ir::*;
+use crate::{
+    fuse::{Coordinate, coordinates},
+    ir::*,
+};
 use melior::ir::{AffineExpr, AffineMap};
 
 /// Which element of an operand the loops touch.
@@ -87,6 +90,34 @@ impl<'c> Nest<'c> {
     /// Dimension of input `i` that follows loop `d` alone, if there is one.
     pub fn input_dim(&self, i: usize, d: usize) -> Option<usize> {
         dim_of(&self.in_maps[i], d)
+    }
+    /// The first dimension of input `i` along which loop `d` moves, alone or not.
+    pub fn moved_dim(&self, i: usize, d: usize) -> Option<usize> {
+        match &self.in_maps[i] {
+            Access::Loops(l) => l.iter().position(|x| *x == d),
+            Access::Affine(m) => (0..m.result_count()).find(|j| depends(m.result(*j).expect("in range"), &|l| l == d)),
+        }
+    }
+    /// The loops of some extent along which neighbours of input `i` lie, each with the neighbours that one turn passes:
+    /// those of the last dimension of some extent. `None` if they are not seen.
+    pub fn along(&self, i: usize) -> Option<Vec<(usize, i64)>> {
+        let extents = shape(self.ins[i].r#type());
+        let Some(last) = extents.iter().rposition(|n| *n > 1) else { return Some(vec![]) };
+        let mut terms = match &self.in_maps[i] {
+            Access::Loops(l) => vec![(l[last], 1)],
+            Access::Affine(m) => match coordinates(m).swap_remove(last) {
+                Coordinate::Loop(l) => vec![(l, 1)],
+                Coordinate::Sum(terms, _) => terms,
+                Coordinate::Unknown => return None,
+            },
+        };
+        terms.retain(|(l, _)| self.bounds[*l] > 1);
+        Some(terms)
+    }
+    /// Gives each of two inputs the place of the other. The body's arguments stay.
+    pub fn exchange_inputs(&mut self) {
+        self.ins.swap(0, 1);
+        self.in_maps.swap(0, 1);
     }
     /// Dimension of output `i` that follows loop `d`.
     pub fn output_dim(&self, i: usize, d: usize) -> Option<usize> {

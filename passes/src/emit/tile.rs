@@ -31,13 +31,8 @@ impl Side {
         threads: i64,
         spec: &DeviceSpec,
     ) -> Self {
-        let extents = shape(c.nest.ins[input].r#type());
-        // The loop that the innermost dimension of any extent follows.
-        let last = (0..extents.len()).rev().find(|d| extents[*d] > 1);
-        let innermost = (0..c.nest.bounds.len()).find(|l| last.is_some() && c.nest.input_dim(input, *l) == last);
-        let along_k = innermost.is_none_or(|l| c.k.contains(&l));
+        let (along_k, run) = lines(c, input);
         let mut lanes = (i64::from(spec.vector_bytes) / elem_bytes(c.nest.ins[input].r#type())).max(1);
-        let run = innermost.map_or(1, |l| c.nest.bounds[l]);
         let width = if along_k { depth } else { tile };
         // Shorter vectors rather than threads with nothing to load.
         while lanes > 1 && (run % lanes != 0 || width % lanes != 0 || tile * depth / lanes < threads) {
@@ -73,6 +68,16 @@ impl Side {
         let o = keep_inside(em, b, o, self.extent, o_lanes);
         let loops = loops(em, c, &[(&c.batch, batch), (&self.outer, o), (&c.k, k)]);
         c.nest.in_index(em, self.input, &loops)
+    }
+}
+
+/// Whether neighbours of an input lie along k rather than along its own loops, and how many are reached by one loop alone.
+pub fn lines(c: &Contraction, input: usize) -> (bool, i64) {
+    match c.nest.along(input).unwrap_or_default()[..] {
+        [] => (true, 1),
+        [(l, 1)] => (c.k.contains(&l), c.nest.bounds[l]),
+        // A window: places overlap, and the outer loop's do not lie in vectors.
+        ref several => (several.iter().all(|(l, _)| c.k.contains(l)), 1),
     }
 }
 

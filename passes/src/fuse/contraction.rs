@@ -1,7 +1,17 @@
 //! Which `linalg.generic` is a multiply-add contraction, and its batch, m, n and k loops.
+//!
+//! A convolution is one: image `n, oh * stride + kh * dilation, ow * stride + kw * dilation, ic` times filter
+//! `kh, kw, ic, oc` has m = n, oh, ow, has n = oc and k = kh, kw, ic, and groups of features are a batch.
 
 use super::view::{Coordinate, coordinates};
 use crate::ir::*;
+
+/// m and n from which on a convolution is computed in tiles, and turns of k: below, a tile is mostly empty.
+const LEAST_WINDOWS: i64 = 8;
+const LEAST_DEPTH: i64 = 16;
+/// Its products times k: threads that compute an element each wait k times for what they read, and only where that is long
+/// or where they are many do tiles pay for meeting at every step.
+const LEAST_WORK: i64 = 1 << 28;
 
 /// Extents of a contraction's loops, each the product over its loops.
 #[derive(Clone, Debug, PartialEq)]
@@ -10,27 +20,52 @@ pub struct Contraction {
     pub m: i64,
     pub n: i64,
     pub k: i64,
+    /// Whether both inputs are read by projected permutations: every coordinate is a loop of its own.
+    pub projects: bool,
+}
+impl Contraction {
+    /// Whether tiles pay, rather than a row or an element by itself.
+    pub fn is_tiled(&self) -> bool {
+        let [batch, m, n, k] = [self.batch, self.m, self.n, self.k];
+        if self.projects {
+            return m >= super::LEAST_TILE && n >= super::LEAST_TILE;
+        }
+        let work = [batch, m, n, k, k].into_iter().fold(1i64, i64::saturating_mul);
+        m >= LEAST_WINDOWS && n >= LEAST_WINDOWS && k >= LEAST_DEPTH && work >= LEAST_WORK
+    }
 }
 
-/// The contraction that `g` is: two inputs by projected permutations, the result in loop order, a body that converts,
+/// The contraction that `g` is: two inputs at sums of loops with factors, the result in loop order, a body that converts,
 /// multiplies and adds to the accumulator, and for each loop one of the four roles.
 pub fn of(g: &Generic) -> Option<Contraction> {
     if g.ins.len() != 2 || g.outs.len() != 1 || !multiplies_and_adds(g) {
         return None;
     }
-    let loops = |m: &melior::ir::AffineMap| -> Option<Vec<usize>> {
-        let loops: Option<Vec<usize>> =
-            coordinates(m).into_iter().map(|c| if let Coordinate::Loop(i) = c { Some(i) } else { None }).collect();
-        let mut sorted = loops.clone()?;
-        sorted.sort_unstable();
-        sorted.dedup();
-        (Some(sorted.len()) == loops.as_ref().map(Vec::len)).then_some(loops?)
+    // The loops of a map, and whether each stands for itself and once.
+    let loops = |m: &melior::ir::AffineMap| -> Option<(Vec<usize>, bool)> {
+        let (mut loops, mut alone) = (vec![], true);
+        for c in coordinates(m) {
+            match c {
+                Coordinate::Loop(i) => loops.push(i),
+                Coordinate::Sum(terms, _) => {
+                    alone = false;
+                    loops.extend(terms.into_iter().map(|(i, _)| i));
+                }
+                Coordinate::Unknown => return None,
+            }
+        }
+        let mut once = loops.clone();
+        once.sort_unstable();
+        once.dedup();
+        alone &= once.len() == loops.len();
+        Some((loops, alone))
     };
-    let (a, b, out) = (loops(&g.in_map(0))?, loops(&g.in_map(1))?, loops(&g.out_map(0))?);
-    if !out.is_sorted() {
+    let ((a, a_projects), (b, b_projects)) = (loops(&g.in_map(0))?, loops(&g.in_map(1))?);
+    let (out, in_order) = loops(&g.out_map(0))?;
+    if !in_order || !out.is_sorted() {
         return None;
     }
-    let mut c = Contraction { batch: 1, m: 1, n: 1, k: 1 };
+    let mut c = Contraction { batch: 1, m: 1, n: 1, k: 1, projects: a_projects && b_projects };
     for (i, extent) in g.bounds().into_iter().enumerate() {
         match (a.contains(&i), b.contains(&i), out.contains(&i)) {
             (true, true, true) => c.batch *= extent,

@@ -21,7 +21,7 @@ pub enum Kind {
     Reduce,
     /// A multiply-add contraction that has m and n loops.
     Contraction,
-    /// A reduction with other index maps (convolution, pooling), or a search.
+    /// A reduction with other index maps (small or depthwise convolution, pooling), or a search.
     Window,
     /// A running reduction, `zml.scan`.
     Scan,
@@ -284,7 +284,7 @@ impl<'c> View<'c> {
         op.result_count() == 1 && name(op) == "linalg.reduce" && ops(block(op, 0)).len() == 2
     }
     pub fn is_sum_of_products(&self, node: Node) -> bool {
-        Generic::of(self.nodes[node].op).is_some_and(|g| super::contraction::of(&g).is_some())
+        Generic::of(self.nodes[node].op).is_some_and(|g| super::contraction::of(&g).is_some_and(|c| c.projects))
     }
     /// What a reduction reads at places that depend on its reduction loops alone, seen through reshapes.
     pub fn shared(&self, node: Node) -> Vec<Val> {
@@ -343,13 +343,12 @@ fn kind(op: O) -> (Kind, (i64, i64)) {
             let g = Generic::of(op).expect("a generic");
             if g.is_parallel() {
                 if searches(op) { Kind::Window } else { Kind::Map }
-            } else if !follows(&g) {
-                Kind::Window
+            } else if let Some(c) = super::contraction::of(&g).filter(super::contraction::Contraction::is_tiled) {
+                return (Kind::Contraction, (c.m, c.n));
+            } else if follows(&g) {
+                Kind::Reduce
             } else {
-                return match super::contraction::of(&g) {
-                    Some(c) if c.m >= super::LEAST_TILE && c.n >= super::LEAST_TILE => (Kind::Contraction, (c.m, c.n)),
-                    _ => (Kind::Reduce, none),
-                };
+                Kind::Window
             }
         }
         "zml.dynamic_update_slice" => Kind::Update,

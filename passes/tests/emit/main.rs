@@ -1,6 +1,7 @@
 //! The emitters: kernels as text, kernels by their numbers in a simulator, whole programs against the interpreter.
 
 mod attention;
+mod convolution;
 mod decode;
 mod faults;
 mod kernels;

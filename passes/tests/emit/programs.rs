@@ -46,10 +46,13 @@ pub fn fused(p: &tree::Program, spec: &DeviceSpec) -> Result<String, String> {
 }
 /// Runs `p` in the simulator and compares with the interpreter.
 pub fn same(p: &tree::Program, spec: &DeviceSpec, run: bool) -> Result<String, String> {
-    let text = fused(p, spec)?;
+    same_as_fused(p, &fused(p, spec)?, spec, run)
+}
+/// The same with `text` for what is after fuse.
+pub fn same_as_fused(p: &tree::Program, text: &str, spec: &DeviceSpec, run: bool) -> Result<String, String> {
     let c = context::context();
-    let module = context::parse(&c, &text).map_err(|e| e.to_string())?;
-    let mut emitted = context::parse(&c, &text).map_err(|e| e.to_string())?;
+    let module = context::parse(&c, text).map_err(|e| e.to_string())?;
+    let mut emitted = context::parse(&c, text).map_err(|e| e.to_string())?;
     Emit.run(&c, &mut emitted, Env { spec: Some(spec) }).map_err(|e| format!("emit: {e}"))?;
     let mut kernels = 0;
     for op in ops(body(&emitted)) {

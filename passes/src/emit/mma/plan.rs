@@ -1,7 +1,7 @@
 //! Sizes for a contraction by fragments: which product of matrices, tiles, subgroups, stages. Chosen by a model of the time
 //! that a tile takes, from numbers of the device alone.
 
-use super::super::{contraction::Contraction, kernel::Dispatch, loops::cost};
+use super::super::{contraction::Contraction, kernel::Dispatch, loops::cost, tile::lines};
 use crate::{
     ir::*,
     spec::{DeviceSpec, Matrix},
@@ -83,7 +83,7 @@ pub fn plan(d: &Dispatch, c: &Contraction, spec: &DeviceSpec) -> Option<Plan> {
     }
     let bytes = elem_bytes(factor);
     // A team's layout of bytes has lines along k only.
-    let teams = matrix.team > 0 && (bytes == 2 || lines_along_k(c));
+    let teams = matrix.team > 0 && (bytes == 2 || (0..2).all(|i| lines(c, i).0));
     let wide = [(128, 256, 2, 4), (128, 128, 2, 4), (128, 64, 4, 2), (64, 128, 2, 4), (64, 64, 2, 2), (32, 128, 1, 4)];
     let narrow = [(32, 64, 1, 4), (16, 128, 1, 4), (64, 32, 4, 1), (16, 64, 1, 4), (32, 32, 2, 2), (16, 32, 1, 2)];
     let single = [(64, 16, 4, 1), (32, 16, 2, 1), (16, 16, 1, 1)];
@@ -107,15 +107,6 @@ pub fn plan(d: &Dispatch, c: &Contraction, spec: &DeviceSpec) -> Option<Plan> {
     });
     // The first of the fastest.
     possible.reduce(|best, p| if time(&p, extents, spec) < time(&best, extents, spec) { p } else { best })
-}
-
-/// Whether both inputs' neighbours lie along k.
-fn lines_along_k(c: &Contraction) -> bool {
-    (0..2).all(|i| {
-        let extents = shape(c.nest.ins[i].r#type());
-        let last = (0..extents.len()).rev().find(|d| extents[*d] > 1);
-        last.is_none_or(|last| c.k.iter().any(|l| c.nest.input_dim(i, *l) == Some(last)))
-    })
 }
 
 /// The plan with as many stages and as wide pieces as there is room for.

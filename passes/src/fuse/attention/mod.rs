@@ -81,7 +81,7 @@ fn of(f: &Grouper, out: Node) -> Option<Attention> {
         return None;
     }
     let generic = Generic::of(n.op)?;
-    let c = contraction::of(&generic)?;
+    let c = contraction::of(&generic).filter(|c| c.projects)?;
     let e = elem(result(n.op, 0).r#type());
     if !is_float(e) || bits(e) != 32 {
         return None;

@@ -20,7 +20,7 @@ fn checked(f: &Grouper, a: &Attention, rows: i64, kept: i64) -> Option<()> {
     let spec = f.spec?;
     let scores = a.inner.iter().copied().find(|n| *n != a.max && *n != a.sum && view.nodes[*n].kind.heavy())?;
     let (out, s) = (Generic::of(view.nodes[a.out].op)?, Generic::of(view.nodes[scores].op)?);
-    let c = contraction::of(&s)?;
+    let c = contraction::of(&s).filter(|c| c.projects)?;
     let factor = elem(s.ins[0].r#type());
     let alike = [&out, &s].iter().flat_map(|g| &g.ins).all(|v| elem(v.r#type()) == factor);
     if !alike || bits(factor) != 16 || !is_zero(s.outs[0]) || !fits_tiles(&factor.to_string(), rows, (c.k, kept), spec)
