@@ -95,6 +95,10 @@ impl DeviceSpec {
     pub fn most_shared_bytes(&self) -> u32 {
         self.shared_bytes.max(self.large_shared_bytes)
     }
+    /// Four small workgroups fill a multiprocessor.
+    pub fn multiprocessors(&self) -> u32 {
+        self.parallel_blocks.div_ceil(4).max(1)
+    }
     pub fn computes(&self, dtype: &str) -> bool {
         self.arithmetic.contains(dtype)
     }

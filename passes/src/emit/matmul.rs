@@ -3,7 +3,8 @@
 //!
 //! `tensor<64x64xf32>` = 64x96 times 96x64 with tiles 32x32 and 16 along k: 4 workgroups of 16x16 threads, thread (y, x)
 //! owns rows y, y+16 and columns x, x+16 of its tile (in larger tiles, fours of neighbours in their place). 6 steps: all threads load 32x16 elements of each input, in
-//! vectors along whichever dimension lies together in memory, store them k by k, meet, and multiply 16 times 2x2. Then
+//! vectors along whichever dimension lies together in memory, store them k by k, meet, load those of the next step and
+//! multiply 16 times 2x2 meanwhile. Then
 //! each thread hands its 4 elements to the engine as the contraction's value and writes what hangs on them.
 //!
 //! What the device multiplies as small matrices goes to [`mma`].
@@ -66,7 +67,7 @@ pub fn emit<'c>(b: &B<'c>, d: &Dispatch<'c>, spec: &DeviceSpec) -> Result<Launch
         return mma::emit(b, d, &c, &plan, spec);
     }
     let (batch, m, n) = (c.extent(&c.batch), c.extent(&c.m), c.extent(&c.n));
-    let plan = plan(d, &c, (batch, m, n, c.extent(&c.k)), spec);
+    let plan = plan([batch, m, n, c.extent(&c.k)], elem_bytes(c.factor_type()), cost(d), spec);
     let size = plan.m.threads * plan.n.threads;
     let sides = [(0, &c.m, plan.m), (1, &c.n, plan.n)]
         .map(|(i, outer, tile)| Side::of(&c, i, outer, (tile.size(), plan.k), size, spec));
@@ -87,13 +88,13 @@ pub fn emit<'c>(b: &B<'c>, d: &Dispatch<'c>, spec: &DeviceSpec) -> Result<Launch
     Ok(launch)
 }
 
-fn plan(d: &Dispatch, c: &Contraction, (batch, m, n, k): (i64, i64, i64, i64), spec: &DeviceSpec) -> Plan {
-    let bytes = elem_bytes(c.factor_type());
+/// Tiles for factors of so many bytes; `cost`: ops for what hangs on an element.
+fn plan([batch, m, n, k]: [i64; 4], bytes: i64, cost: i64, spec: &DeviceSpec) -> Plan {
     let along = if k > 8 { 16 } else { 8 };
     let fits = |m: Tile, n: Tile| {
         (m.size() + n.size() + 2 * PAD) * along * bytes <= i64::from(spec.shared_bytes)
             && m.threads * n.threads <= i64::from(spec.max_block)
-            && m.each * n.each * cost(d) <= MOST_OPS
+            && m.each * n.each * cost <= MOST_OPS
     };
     let tile = |size: i64| Tile { threads: size.min(16), each: (size / 16).max(1) };
     let groups = |m_tile: i64, n_tile: i64| batch * ((m + m_tile - 1) / m_tile) * ((n + n_tile - 1) / n_tile);
@@ -118,6 +119,34 @@ fn plan(d: &Dispatch, c: &Contraction, (batch, m, n, k): (i64, i64, i64, i64), s
     Plan { m: tile(x), n: tile(y), k: along }
 }
 
+/// Clocks that the product takes: of all steps along k that a multiprocessor goes after one another, with as many tiles
+/// as it has room for, the longer of what they compute and what one waits for its elements.
+pub fn time(extents: [i64; 4], bytes: i64, spec: &DeviceSpec) -> f64 {
+    /// Clocks that elements take to come, and threads to meet, in a step.
+    const WAIT: i64 = 700;
+    const MEET: i64 = 100;
+    /// Clocks before the first product and after the last.
+    const ENDS: i64 = 2000;
+    /// Threads of a multiprocessor.
+    const ROOM: i64 = 1536;
+    let [batch, m, n, k] = extents;
+    let p = plan(extents, bytes, 1, spec);
+    let up = |x: i64, by: i64| (x + by - 1) / by;
+    let groups = batch * up(m, p.m.size()) * up(n, p.n.size());
+    let threads = p.m.threads * p.n.threads;
+    // A vector from workgroup memory takes two turns of it.
+    let loads: i64 = [p.m, p.n].iter().map(|t| if t.together() > 1 { t.each / 2 } else { t.each }).sum();
+    let multiply = p.k * (up(p.m.size() * p.n.size(), 128) + up(threads, 32) * loads);
+    let processors = i64::from(spec.multiprocessors());
+    let at_once = up(groups, processors).min((ROOM / threads).max(1));
+    let rounds = up(groups, processors * at_once);
+    (rounds * (ENDS + up(k, p.k) * (at_once * multiply).max(multiply.max(WAIT) + MEET))) as f64
+}
+
+fn barrier(b: &B) {
+    b.op("gpu.barrier", &[], &[], &[], vec![]);
+}
+
 struct Work<'a, 'c> {
     c: &'a Contraction<'c>,
     plan: &'a Plan,
@@ -131,32 +160,44 @@ struct Work<'a, 'c> {
 }
 
 impl<'c> Work<'_, 'c> {
-    /// The thread's elements, row by row.
+    /// The thread's elements, row by row. What the next step needs is under way while one is multiplied.
     fn multiply(&self, em: &mut Em<'c>, b: &B<'c>) -> Vec<V<'c>> {
-        let (rows, columns) = (self.plan.m.each as usize, self.plan.n.each as usize);
+        let count = (self.plan.m.each * self.plan.n.each) as usize;
         let zero = em.zero(self.c.accumulator_type());
         let k = self.c.extent(&self.c.k);
         let steps = (k + self.plan.k - 1) / self.plan.k;
+        let mut sums = vec![zero; count];
         if steps == 0 {
-            return vec![zero; rows * columns];
+            return sums;
         }
-        em.for_each(b, steps, &vec![zero; rows * columns], |em, b, step, carried| {
-            let first = em.ix.scale(step, self.plan.k);
-            // All loads before the first store, so that they are under way together.
-            let loaded: Vec<Chunk> = self.sides.iter().map(|side| self.load(em, b, side, first)).collect();
-            for (side, chunk) in self.sides.iter().zip(&loaded) {
-                self.store(b, side, chunk);
-            }
-            b.op("gpu.barrier", &[], &[], &[], vec![]);
-            let turns = self.plan.k;
-            let next = em.for_each(b, turns, carried, |em, b, k, carried| {
-                let x = self.fragment(em, b, 0, self.plan.m, k);
-                let y = self.fragment(em, b, 1, self.plan.n, k);
-                let pairs = (0..rows * columns).map(|i| (x[i / columns], y[i % columns]));
-                pairs.zip(carried).map(|((x, y), a)| self.c.step(b, x, y, *a)).collect()
+        let first = em.ix.constant(0);
+        let mut loaded = self.load(em, b, first);
+        if steps > 1 {
+            let carried = em.for_each(b, steps - 1, &[sums, loaded].concat(), |em, b, step, carried| {
+                let (sums, loaded) = carried.split_at(count);
+                self.store(em, b, loaded);
+                barrier(b);
+                let next = em.ix.add_constant(step, 1);
+                let next = em.ix.scale(next, self.plan.k);
+                let next = self.load(em, b, next);
+                let sums = self.products(em, b, sums);
+                barrier(b);
+                [sums, next].concat()
             });
-            b.op("gpu.barrier", &[], &[], &[], vec![]);
-            next
+            (sums, loaded) = (carried[..count].to_vec(), carried[count..].to_vec());
+        }
+        self.store(em, b, &loaded);
+        barrier(b);
+        self.products(em, b, &sums)
+    }
+    /// Sums and the products of the tiles in workgroup memory.
+    fn products(&self, em: &mut Em<'c>, b: &B<'c>, sums: &[V<'c>]) -> Vec<V<'c>> {
+        let columns = self.plan.n.each as usize;
+        em.for_each(b, self.plan.k, sums, |em, b, k, sums| {
+            let x = self.fragment(em, b, 0, self.plan.m, k);
+            let y = self.fragment(em, b, 1, self.plan.n, k);
+            let pairs = (0..sums.len()).map(|i| (x[i / columns], y[i % columns]));
+            pairs.zip(sums).map(|((x, y), a)| self.c.step(b, x, y, *a)).collect()
         })
     }
     /// The thread's factors at one k.
@@ -174,40 +215,58 @@ impl<'c> Work<'_, 'c> {
     }
 }
 
-/// Values and where in workgroup memory they go.
-type Chunk<'c> = Vec<(V<'c>, V<'c>)>;
-
 impl<'c> Work<'_, 'c> {
-    fn store(&self, b: &B<'c>, side: &Side, chunk: &Chunk<'c>) {
-        for (x, at) in chunk {
-            b.op("memref.store", &[*x, self.frame.shared[side.input], *at], &[], &[], vec![]);
-        }
+    /// Chunks of a side's tile that a thread takes. Where there are fewer than threads, only some have one.
+    fn turns(&self, side: &Side) -> i64 {
+        (side.chunks() / (self.plan.m.threads * self.plan.n.threads)).max(1)
     }
-    /// The thread's share of one input's tile at the step that begins at `first` along k. A tile with fewer elements
-    /// than there are threads is stored here, by those that have one.
-    fn load(&self, em: &mut Em<'c>, b: &B<'c>, side: &Side, first: Ix) -> Chunk<'c> {
-        let (threads, chunks) = (self.plan.m.threads * self.plan.n.threads, side.chunks());
-        let share = |em: &mut Em<'c>, b: &B<'c>, turn: i64| -> Chunk<'c> {
-            let chunk = em.ix.add_constant(self.frame.thread, turn * threads);
-            let (k, o) = side.chunk(em, chunk);
-            let lanes = self.elements(em, b, side, first, k, o);
-            let at = em.ix.scale(k, side.tile + PAD);
-            let at = em.ix.add(at, o);
-            (0..side.lanes)
-                .map(|l| {
-                    let at = em.ix.at_lane(at, l);
-                    (lanes[if lanes.len() == 1 { 0 } else { l as usize }], em.ssa(b, at))
-                })
-                .collect()
-        };
-        if chunks < threads {
-            em.if_below(b, self.frame.thread, chunks, |em, b| {
-                let chunk = share(em, b, 0);
-                self.store(b, side, &chunk);
-            });
-            return vec![];
+    fn number(&self, em: &mut Em<'c>, turn: i64) -> Ix {
+        em.ix.add_constant(self.frame.thread, turn * self.plan.m.threads * self.plan.n.threads)
+    }
+    /// The thread's share of both inputs' tiles at the step that begins at `first` along k, chunk by chunk.
+    fn load(&self, em: &mut Em<'c>, b: &B<'c>, first: Ix) -> Vec<V<'c>> {
+        let t = self.c.factor_type();
+        let mut all = vec![];
+        for side in self.sides {
+            for turn in 0..self.turns(side) {
+                let number = self.number(em, turn);
+                let chunk = |em: &mut Em<'c>, b: &B<'c>| {
+                    let (k, o) = side.chunk(em, number);
+                    let lanes = self.elements(em, b, side, first, k, o);
+                    if lanes.len() == 1 { vec![lanes[0]; side.lanes as usize] } else { lanes }
+                };
+                if em.ix.range(number).1 < side.chunks() {
+                    all.extend(chunk(em, b));
+                    continue;
+                }
+                let (x, n) = (em.ssa(b, number), em.index(side.chunks()));
+                let zeros = vec![em.zero(t); side.lanes as usize];
+                let types = vec![t; side.lanes as usize];
+                all.extend(em.if_else(b, b.cmpi("ult", x, n), &types, chunk, |_, _| zeros));
+            }
         }
-        (0..chunks / threads).flat_map(|turn| share(em, b, turn)).collect()
+        all
+    }
+    /// Puts what was loaded into workgroup memory.
+    fn store(&self, em: &mut Em<'c>, b: &B<'c>, loaded: &[V<'c>]) {
+        let mut rest = loaded;
+        for side in self.sides {
+            for turn in 0..self.turns(side) {
+                let (lanes, after) = rest.split_at(side.lanes as usize);
+                rest = after;
+                let number = self.number(em, turn);
+                em.if_below(b, number, side.chunks(), |em, b| {
+                    let (k, o) = side.chunk(em, number);
+                    let at = em.ix.scale(k, side.tile + PAD);
+                    let at = em.ix.add(at, o);
+                    for (l, x) in lanes.iter().enumerate() {
+                        let at = em.ix.at_lane(at, l as i64);
+                        let at = em.ssa(b, at);
+                        b.op("memref.store", &[*x, self.frame.shared[side.input], at], &[], &[], vec![]);
+                    }
+                });
+            }
+        }
     }
     /// Factors of one input at (k, o) of its tile.
     fn elements(&self, em: &mut Em<'c>, b: &B<'c>, side: &Side, first: Ix, k: Ix, o: Ix) -> Lanes<'c> {

@@ -22,12 +22,14 @@ pub struct Contraction {
     pub k: i64,
     /// Whether both inputs are read by projected permutations: every coordinate is a loop of its own.
     pub projects: bool,
+    /// Whether it is parts of a sum, which `split` cut to have tiles of them.
+    pub is_part: bool,
 }
 impl Contraction {
     /// Whether tiles pay, rather than a row or an element by itself.
     pub fn is_tiled(&self) -> bool {
         let [batch, m, n, k] = [self.batch, self.m, self.n, self.k];
-        if self.projects {
+        if self.projects || self.is_part {
             return m >= super::LEAST_TILE && n >= super::LEAST_TILE;
         }
         let work = [batch, m, n, k, k].into_iter().fold(1i64, i64::saturating_mul);
@@ -65,7 +67,8 @@ pub fn of(g: &Generic) -> Option<Contraction> {
     if !in_order || !out.is_sorted() {
         return None;
     }
-    let mut c = Contraction { batch: 1, m: 1, n: 1, k: 1, projects: a_projects && b_projects };
+    let is_part = has_attr(g.op, "zml.partial");
+    let mut c = Contraction { batch: 1, m: 1, n: 1, k: 1, projects: a_projects && b_projects, is_part };
     for (i, extent) in g.bounds().into_iter().enumerate() {
         match (a.contains(&i), b.contains(&i), out.contains(&i)) {
             (true, true, true) => c.batch *= extent,

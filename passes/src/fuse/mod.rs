@@ -34,6 +34,7 @@ pub const LEAST_TILE: i64 = 5;
 
 pub(crate) use attention::{Layout as AttentionLayout, shared_rows};
 pub use contraction::multiplies_and_adds;
+pub(crate) use contraction::{Contraction, of as contraction};
 pub use view::{Coordinate, coordinates};
 
 pub struct Fuse;
@@ -92,12 +93,13 @@ pub(crate) fn attentions<'c>(block: Blk<'c>, spec: &DeviceSpec) -> Vec<Attention
     found.iter().filter(|a| !a.is_part && !a.is_tiled).filter_map(|a| AttentionLayout::of(&view, a)).collect()
 }
 
-/// The sums of exponentials of all attentions of a block.
-pub(crate) fn sums_of_attentions<'c>(block: Blk<'c>, spec: &DeviceSpec) -> Vec<O<'c>> {
+/// The ops that all attentions of a block have for themselves, and their results.
+pub(crate) fn ops_of_attentions<'c>(block: Blk<'c>, spec: &DeviceSpec) -> Vec<O<'c>> {
     let view = view::View::of(block);
     let mut f = group::Grouper::new(&view, usize::MAX);
     f.spec = Some(spec);
-    attention::find(&f).iter().map(|a| view.nodes[a.sum].op).collect()
+    let found = attention::find(&f);
+    found.iter().flat_map(|a| a.inner.iter().chain([&a.out])).map(|n| view.nodes[*n].op).collect()
 }
 
 /// The entry functions of a module.

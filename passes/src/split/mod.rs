@@ -11,16 +11,19 @@
 //!
 //! Attention of few rows over many positions becomes attention over parts of them, and what puts these together.
 //!
+//! A contraction with fewer tiles than the device takes at once has parts of its sum computed side by side.
+//!
 //! Parts keep the order of their elements and their number depends on the shape and the device profile alone, so results are
 //! the same on every run. `zml.partial` says that the initial value does not count: it is taken in once, at the end.
 
 mod attention;
+mod contraction;
 mod reduction;
 mod scan;
 mod softmax;
 
 use crate::{
-    fuse::{attentions, entries, sums_of_attentions},
+    fuse::{attentions, entries, ops_of_attentions},
     ir::*,
     pass::{Env, Pass, PassError},
     spec::DeviceSpec,
@@ -36,7 +39,7 @@ impl Pass for Split {
         "split"
     }
     fn about(&self) -> &'static str {
-        "reductions, scans and attention of few long rows in steps"
+        "reductions, scans and attention of few long rows in steps, contractions of few tiles in parts"
     }
     fn run<'c>(&self, context: &'c Context, module: &mut Module<'c>, env: Env) -> Result<(), PassError> {
         let spec = env.spec();
@@ -55,6 +58,9 @@ impl Pass for Split {
         }
         for op in walk(module_op(module)) {
             match name(op) {
+                "linalg.generic" if !taken.contains(&op_key(op)) => {
+                    contraction::split(&B::before(context, op), op, spec)
+                }
                 "linalg.reduce" => reduction::split(&B::before(context, op), op, spec),
                 "zml.scan" => scan::split(&B::before(context, op), op, spec),
                 _ => {}
@@ -68,7 +74,7 @@ impl Pass for Split {
 }
 
 fn of_attentions(home: Blk, spec: &DeviceSpec, found: &mut HashSet<usize>) {
-    found.extend(sums_of_attentions(home, spec).into_iter().map(op_key));
+    found.extend(ops_of_attentions(home, spec).into_iter().map(op_key));
     for inner in ops(home).into_iter().filter(|op| name(*op).starts_with("scf.")).flat_map(blocks) {
         of_attentions(inner, spec, found);
     }

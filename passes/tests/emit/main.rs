@@ -8,6 +8,7 @@ mod kernels;
 mod loops;
 mod matmul;
 mod mma;
+mod parts;
 mod programs;
 mod reduce;
 mod scan;

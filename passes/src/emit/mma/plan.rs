@@ -138,8 +138,7 @@ fn fit(plan: &Plan, d: &Dispatch, spec: &DeviceSpec) -> Option<Plan> {
 fn time(p: &Plan, [batch, m, n, _]: [i64; 4], spec: &DeviceSpec) -> f64 {
     let tiles = |extent: i64, tile: i64| (extent + tile - 1) / tile;
     let groups = batch * tiles(m, p.tile[0]) * tiles(n, p.tile[1]);
-    // Four small workgroups fill a multiprocessor.
-    let processors = i64::from(spec.parallel_blocks.div_ceil(4)).max(1);
+    let processors = i64::from(spec.multiprocessors());
     let [rows, columns] = p.tile.map(|t| t as f64);
     let bytes = p.factor_bytes as f64;
     let multiply = rows * columns * bytes / if p.team { 3800.0 } else { 2560.0 };
