@@ -168,3 +168,12 @@ fn attributes_that_have_no_text_are_refused() {
         assert!(errors.contains(why), "{errors}");
     }
 }
+
+/// Found by fuzzing: part of another attribute that stands alone has no text.
+#[test]
+fn attributes_that_have_no_text_are_not_written() {
+    let file: &[u8] = include_bytes!("data/sub_axis_alone.mlirbc");
+    let p = read(Source::new("read", file.to_vec())).unwrap_or_else(|e| panic!("{e}"));
+    let errors = write_artifact(&p, (1, 20)).expect_err("has no text");
+    assert!(errors[0].message.contains("the attribute (0)0"), "{errors:?}");
+}
