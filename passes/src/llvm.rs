@@ -13,8 +13,10 @@ use melior::{
     ir::{Location, Module, Type},
 };
 
-/// Math op, intrinsic, and whether the intrinsic takes a flag "zero is poison" as well.
+/// Op, intrinsic, and whether the intrinsic takes a flag "zero is poison" as well.
 const INTRINSICS: &[(&str, &str, bool)] = &[
+    ("arith.maxnumf", "maxnum", false),
+    ("arith.minnumf", "minnum", false),
     ("math.absf", "fabs", false),
     ("math.ceil", "ceil", false),
     ("math.copysign", "copysign", false),

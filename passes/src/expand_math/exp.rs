@@ -61,7 +61,7 @@ pub fn of_sum<M: Machine>(m: &M, x: M::F, rest: M::F, y: M::F) -> M::F {
 }
 
 pub fn exp<M: Machine>(m: &M, x: M::F) -> M::F {
-    scaled(m, x, 0)
+    m.exp_by_unit(x).unwrap_or_else(|| scaled(m, x, 0))
 }
 pub fn exp2<M: Machine>(m: &M, x: M::F) -> M::F {
     let inside = clamp(m, x, M::Real::EXP.range2);
@@ -90,8 +90,13 @@ pub fn tanh<M: Machine>(m: &M, x: M::F) -> M::F {
     let size = m.bits(m.div_inside(y, m.add(y, m.c(2.0))));
     m.float(m.or(size, m.and(m.bits(x), m.n(-1 << (M::Real::WIDTH - 1)))))
 }
-/// 1 / (1 + e^-x), both sides times 2^-by, so that what is divided by stays in range where the result is denormal.
+/// 1 / (1 + e^-x), both sides times 2^-by, so that what is divided by stays in range where the result is denormal. With a
+/// unit for e^x, of a negative x the same times e^x.
 pub fn logistic<M: Machine>(m: &M, x: M::F) -> M::F {
+    if let Some(e) = m.exp_by_unit(m.neg(m.abs(x))) {
+        let above = m.sel(m.lt(x, m.c(0.0)), e, m.c(1.0));
+        return m.div_inside(above, m.add(e, m.c(1.0)));
+    }
     // From the second on the result is 1.
     let inside = clamp(m, x, [M::Real::EXP.range[0], 60.0]);
     let (k, r) = reduce(m, m.neg(inside), None, 0);

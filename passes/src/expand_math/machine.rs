@@ -29,6 +29,10 @@ pub trait Machine: Sized {
     fn div(&self, a: Self::F, b: Self::F) -> Self::F;
     /// a / b for b within 2^-126 and 2^126: in f32 2.5 ulp are enough, as Vulkan has it.
     fn div_inside(&self, a: Self::F, b: Self::F) -> Self::F;
+    /// e^x, where the device has more of it than arithmetic. Infinities and NaN go through.
+    fn exp_by_unit(&self, _: Self::F) -> Option<Self::F> {
+        None
+    }
     /// a b + c
     fn fma(&self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
     fn neg(&self, a: Self::F) -> Self::F;

@@ -6,7 +6,7 @@
 //! keep native ops. `arith.remf`, for which no target has an exact instruction, and `math.ipowi` are expanded too.
 //!
 //! Invariants, checked by `verify`, of everything in a gpu.module:
-//! 1. math ops are of [`NATIVE`]
+//! 1. math ops are of [`NATIVE`], or `math.exp2` with the flag `afn` where the profile has a unit for it
 //! 2. none of them is on f16 or bf16
 //! 3. there is no `arith.remf`
 
@@ -110,16 +110,18 @@ impl Pass for ExpandMath {
     fn about(&self) -> &'static str {
         "math functions to arithmetic, the same on all targets"
     }
-    fn run<'c>(&self, context: &'c Context, module: &mut Module<'c>, _env: Env) -> Result<(), PassError> {
-        gpu_modules(module).into_iter().flat_map(walk).for_each(|op| logistic(context, op));
-        gpu_modules(module).into_iter().flat_map(walk).try_for_each(|op| expand(context, op))?;
+    fn run<'c>(&self, context: &'c Context, module: &mut Module<'c>, env: Env) -> Result<(), PassError> {
+        let unit = env.spec().exp2_unit;
+        gpu_modules(module).into_iter().flat_map(walk).for_each(|op| logistic(context, op, unit));
+        gpu_modules(module).into_iter().flat_map(walk).try_for_each(|op| expand(context, op, unit))?;
         let blocks: Vec<Blk> = gpu_modules(module).into_iter().flat_map(walk).flat_map(blocks).collect();
         blocks.into_iter().for_each(|block| quotient::share(context, block));
         Ok(())
     }
-    fn verify<'c>(&self, _context: &'c Context, module: &Module<'c>, _env: Env) -> Result<(), PassError> {
+    fn verify<'c>(&self, _context: &'c Context, module: &Module<'c>, env: Env) -> Result<(), PassError> {
         for op in gpu_modules(module).into_iter().flat_map(walk) {
-            let native = name(op).strip_prefix("math.").map(|n| NATIVE.contains(&n));
+            let unit = is_by_unit(op) && env.spec().exp2_unit;
+            let native = name(op).strip_prefix("math.").map(|n| NATIVE.contains(&n) || unit);
             let half = native.is_some() && is_half(elem(operand(op, 0).r#type()));
             if native == Some(false) || half || name(op) == Function::Rem.op() {
                 return Err(PassError::Bug(format!("{} is left: {op}", name(op))));
@@ -130,7 +132,7 @@ impl Pass for ExpandMath {
 }
 
 /// 1 / (1 + e^x), however it is written, is the logistic function of -x. What nothing else needs is removed.
-fn logistic<'c>(context: &'c Context, op: O<'c>) {
+fn logistic<'c>(context: &'c Context, op: O<'c>, unit: bool) {
     let is_one = |v: V<'c>| {
         let value = def(v).filter(|op| name(*op) == "arith.constant").and_then(|op| attr(op, "value"));
         value.is_some_and(|a| a.to_string().trim_start_matches("dense<").starts_with("1.000000e+00"))
@@ -149,8 +151,8 @@ fn logistic<'c>(context: &'c Context, op: O<'c>) {
     let x = made_by(x, "arith.negf").map_or_else(|| b.same("arith.negf", &[x]), |negation| operand(negation, 0));
     let lanes = vector_len(x.r#type());
     let y = match bits(elem(x.r#type())) {
-        32 => exp::logistic(&Ir::<f32>::new(b, lanes), x),
-        _ => exp::logistic(&Ir::<f64>::new(b, lanes), x),
+        32 => exp::logistic(&Ir::<f32>::new(b, lanes, unit), x),
+        _ => exp::logistic(&Ir::<f64>::new(b, lanes, unit), x),
     };
     replace_uses(result(op, 0), y);
     erase(op);
@@ -161,14 +163,19 @@ fn logistic<'c>(context: &'c Context, op: O<'c>) {
     }
 }
 
+/// 2^x as the device's unit has it.
+fn is_by_unit(op: O) -> bool {
+    name(op) == "math.exp2" && attr(op, "fastmath").is_some_and(|a| a.to_string().contains("afn"))
+}
+
 fn is_half(t: Type) -> bool {
     is_float(t) && bits(t) == 16
 }
 
-fn expand<'c>(context: &'c Context, op: O<'c>) -> Result<(), PassError> {
+fn expand<'c>(context: &'c Context, op: O<'c>, unit: bool) -> Result<(), PassError> {
     let full = name(op);
     let function = Function::of(full);
-    if function.is_none() && !full.starts_with("math.") {
+    if (function.is_none() && !full.starts_with("math.")) || is_by_unit(op) {
         return Ok(());
     }
     let b = B::before(context, op);
@@ -185,9 +192,9 @@ fn expand<'c>(context: &'c Context, op: O<'c>) -> Result<(), PassError> {
         let wide = operands(op).into_iter().map(|x| widen(&b, x)).collect::<Option<Vec<_>>>();
         let wide = wide.ok_or_else(|| unsupported(full, given))?;
         let new = if bits(elem(given)) == 64 {
-            write(&Ir::<f64>::new(b, vector_len(given)), full, &wide, elem(given))
+            write(&Ir::<f64>::new(b, vector_len(given), unit), full, &wide, elem(given))
         } else {
-            write(&Ir::<f32>::new(b, vector_len(given)), full, &wide, elem(given))
+            write(&Ir::<f32>::new(b, vector_len(given), unit), full, &wide, elem(given))
         };
         let new = new.ok_or_else(|| unsupported(full, given))?;
         new.into_iter().enumerate().map(|(i, v)| narrow(&b, v, result(op, i).r#type())).collect()
@@ -230,7 +237,7 @@ fn narrow<'c>(b: &B<'c>, x: V<'c>, to: Type<'c>) -> V<'c> {
 /// `f` of scalars, lane by lane: for what holds a loop.
 fn by_lane<'c, R: Format>(m: &Ir<'c, R>, x: &[V<'c>], f: impl Fn(&Ir<'c, R>, &[V<'c>]) -> V<'c>) -> V<'c> {
     let Some(lanes) = m.lanes else { return f(m, x) };
-    let scalar = Ir::new(m.b, None);
+    let scalar = m.scalar();
     let each: Vec<V> = (0..lanes)
         .map(|i| {
             let at = [("static_position", m.b.i64s(&[i]))];

@@ -54,7 +54,7 @@ fn close<'c>(context: &'c Context, group: &mut Vec<O<'c>>) {
     }
     let b = B::before(context, group[0]);
     let s = operand(group[0], 1);
-    let m = Ir::<f32>::new(b, None);
+    let m = Ir::<f32>::new(b, None, false);
     let r = m.div(m.c(1.0), s);
     let size = m.abs(s);
     let mut fits = m.both(m.le(m.c(DIVISOR[0]), size), m.le(size, m.c(DIVISOR[1])));

@@ -245,7 +245,6 @@ impl Encoder {
                 return Ok(self.attrs.intern(Dialect::Builtin, true, b));
             }
             Attr::Raw(text) => {
-                crate::text::parse_attr(text.as_bytes()).map_err(|_| NoForm(format!("the attribute {text}")))?;
                 b.extend_from_slice(text.as_bytes());
                 b.push(0);
                 return Ok(self.attrs.intern(Dialect::Builtin, false, b));

@@ -2,6 +2,7 @@
 //!
 //! - bf16 elements of a vector that are widened: a 32-bit word holds two, of which the upper one is the word without its
 //!   lower half and the lower one the word shifted up. LLVM takes the halves out first.
+//! - 2^x, which the special function units have.
 //! - Quick divisions (`afn`): the divisor is a normal number whose reciprocal is normal too, so that the reciprocal needs
 //!   no scaling.
 
@@ -21,6 +22,7 @@ pub fn lower<'c>(context: &'c Context, module: &Module<'c>) {
         let new = match name(op) {
             "arith.extf" => widened(&b, op),
             "arith.divf" => quick_quotient(&b, op),
+            "math.exp2" => Some(power_of_two(&b, op)),
             _ => None,
         };
         if let Some(new) = new {
@@ -63,6 +65,23 @@ fn words<'c>(b: &B<'c>, vector: V<'c>, n: i64) -> Option<V<'c>> {
     }
     let b = B::after(b.c, def(vector)?);
     Some(b.op1("vector.bitcast", &[vector], b.vector(n, b.i(32)), &[]))
+}
+
+/// 2^x by the unit, lane by lane.
+fn power_of_two<'c>(b: &B<'c>, op: O<'c>) -> V<'c> {
+    let (x, t) = (operand(op, 0), result(op, 0).r#type());
+    let one = |x: V<'c>| {
+        let attributes = [
+            ("intrin", b.str("llvm.nvvm.ex2.approx.ftz.f32")),
+            ("op_bundle_sizes", b.i32s(&[])),
+            ("operandSegmentSizes", b.i32s(&[1, 0])),
+        ];
+        b.op1("llvm.call_intrinsic", &[x], b.f32(), &attributes)
+    };
+    let Some(lanes) = vector_len(t) else { return one(x) };
+    let lane = |i| b.op1("vector.extract", &[x], b.f32(), &[("static_position", b.i64s(&[i]))]);
+    let each: Vec<V> = (0..lanes).map(|i| one(lane(i))).collect();
+    b.op1("vector.from_elements", &each, t, &[])
 }
 
 /// a / b as a times the reciprocal of b.

@@ -80,6 +80,7 @@ fn finish(words: &[u8], kernel: &KernelInfo, spec: &DeviceSpec) -> Result<Vec<u8
         });
     }
     correct::no_contraction(&mut m);
+    correct::powers_of_two(&mut m);
     let (bound, addressed) = places(kernel);
     let (bindings, pointers) = seen.bindings.split_at(bound.len());
     correct::buffers(&mut m, bindings, &bound);

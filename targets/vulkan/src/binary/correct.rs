@@ -1,6 +1,7 @@
 //! Corrections of what MLIR serialises, and what only the binary can say.
 //!
 //! - Capabilities and extensions: exactly those that the code uses.
+//! - 2^x is `Exp2`, for which MLIR has no op: `Exp`, which nothing else uses, stands for it.
 //! - Float additions, subtractions and multiplications are `NoContraction`: an implementation must not fuse what the
 //!   program did not write as `math.fma`.
 //! - Buffers are `NonWritable` or `NonReadable` where the plan says so, and `Restrict`: plan gives a kernel's buffers
@@ -14,8 +15,8 @@ use super::{capabilities, code, global, id, reflect::Binding};
 use rspirv::{
     dr::{Instruction, Module, Operand},
     spirv::{
-        Capability, CooperativeMatrixOperands, Decoration, MemoryAccess, MemoryModel, MemorySemantics, Op,
-        StorageClass, Word,
+        Capability, CooperativeMatrixOperands, Decoration, GlslStd450Op, MemoryAccess, MemoryModel, MemorySemantics,
+        Op, StorageClass, Word,
     },
 };
 use zml_format::Access;
@@ -30,6 +31,17 @@ pub fn declare(module: &mut Module) -> Result<(), String> {
         .map(|e| Instruction::new(Op::Extension, None, None, vec![Operand::LiteralString(e.into())]))
         .collect();
     Ok(())
+}
+
+/// Makes `Exp2` of every `Exp`.
+pub fn powers_of_two(module: &mut Module) {
+    for i in module.all_inst_iter_mut().filter(|i| i.class.opcode == Op::ExtInst) {
+        if let Some(Operand::LiteralExtInstInteger(n)) = i.operands.get_mut(1)
+            && *n == GlslStd450Op::Exp as u32
+        {
+            *n = GlslStd450Op::Exp2 as u32;
+        }
+    }
 }
 
 pub fn no_contraction(module: &mut Module) {

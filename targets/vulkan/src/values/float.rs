@@ -30,6 +30,11 @@ pub fn op<'c>(b: &B<'c>, s: &Scalar<'c>, x: &[V<'c>]) -> Result<Option<V<'c>>, P
     Ok(match s.name {
         "arith.maximumf" => Some(extreme(b, x[0], x[1], true)),
         "arith.minimumf" => Some(extreme(b, x[0], x[1], false)),
+        // MLIR asks for NaN, whatever the flag says.
+        "arith.maxnumf" if is_without_nan(s) => Some(b.same("spirv.GL.FMax", x)),
+        "arith.minnumf" if is_without_nan(s) => Some(b.same("spirv.GL.FMin", x)),
+        // Stands for Exp2, which MLIR lacks, up to the binary.
+        "math.exp2" => Some(b.same("spirv.GL.Exp", &[x[0]])),
         "math.isnan" => Some(b.cmpf("une", x[0], x[0])),
         "math.isinf" => Some(b.cmpf("oeq", magnitude(b, x[0]), infinity(b, x[0]))),
         "math.isfinite" => Some(b.cmpf("olt", magnitude(b, x[0]), infinity(b, x[0]))),
@@ -48,6 +53,9 @@ pub fn op<'c>(b: &B<'c>, s: &Scalar<'c>, x: &[V<'c>]) -> Result<Option<V<'c>>, P
         _ if read::is_bf16(to) && !is_exact(s.name) => Some(round(b, s.as_is(b, x)[0])),
         _ => None,
     })
+}
+fn is_without_nan(s: &Scalar) -> bool {
+    s.attributes.iter().any(|(name, flags)| *name == "fastmath" && flags.to_string().contains("nnan"))
 }
 /// Whether bf16 operands give a bf16 result in f32 arithmetic without rounding.
 fn is_exact(name: &str) -> bool {
