@@ -488,8 +488,10 @@ fn extracted<'c>(op: O<'c>, v: V<'c>) -> bool {
     walk(op).into_iter().any(|o| name(o) == "tensor.extract" && key(operand(o, 0)) == key(v))
 }
 
-/// Rough count of scalar operations in an op's regions; a copy costs nothing.
+/// Rough count of scalar operations in an op's regions; a copy costs nothing, but each further place of one tensor that is
+/// read does, as in a sum of parts.
 fn cost(op: O) -> u64 {
+    const PLACE: u64 = 4;
     let all = walk(op);
     let body = all[1..].iter();
     body.map(|o| match name(*o) {
@@ -503,5 +505,19 @@ fn cost(op: O) -> u64 {
         n if n.starts_with("complex.") => 8,
         _ => 1,
     })
-    .sum()
+    .sum::<u64>()
+        + further_places(op) * PLACE
+}
+/// Places at which a generic reads tensors beyond one of each.
+fn further_places(op: O) -> u64 {
+    let Some(g) = Generic::of(op) else { return 0 };
+    let mut places: Vec<(usize, Vec<Coordinate>)> = vec![];
+    for (i, v) in g.ins.iter().enumerate() {
+        let place = (key(*v), coordinates(&g.in_map(i)));
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    let tensors: std::collections::HashSet<usize> = places.iter().map(|p| p.0).collect();
+    (places.len() - tensors.len()) as u64
 }

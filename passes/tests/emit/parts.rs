@@ -64,3 +64,23 @@ fn what_stays_whole() {
     let many = prepared("parts.mlir", product(2048, 2048, 512, "f32").into_bytes());
     assert!(!fused(&many, &large()).expect("fuses").contains("zml.partial"));
 }
+
+#[test]
+fn a_window_reads_the_sum_and_not_the_parts() {
+    // Each element is read by nine places of the window, and by each tile of the features.
+    let (t, w) = ("tensor<1x14x14x256xf32>", "tensor<3x3x256x256xf32>");
+    let convolution = "dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], window = {pad = [[1, 1], [1, 1]]} \
+                       {batch_group_count = 1 : i64, feature_group_count = 1 : i64}";
+    let text = format!(
+        "func.func @main(%x: {t}, %w: {w}) -> {t} {{
+%a = stablehlo.convolution(%x, %w) {convolution} : ({t}, {w}) -> {t}
+%b = stablehlo.negate %a : {t}
+%c = stablehlo.convolution(%b, %w) {convolution} : ({t}, {w}) -> {t}
+return %c : {t}
+}}"
+    );
+    let fused = fused(&prepared("parts.mlir", text.into_bytes()), &large()).expect("fuses");
+    let heroes = ["matmul", "loop"].map(|h| fused.matches(&format!("zml.hero = \"{h}\"")).count());
+    // Equal convolutions are one kernel; the loops are the two sums.
+    assert_eq!(heroes, [1, 2], "{fused}");
+}
