@@ -26,7 +26,7 @@ use plan::EDGE;
 pub use plan::{Plan, plan};
 
 /// Ops of one thread for the chunks of an input that it holds in registers.
-const MOST_HELD: i64 = 1024;
+const MOST_HELD: i64 = 768;
 
 pub fn emit<'c>(
     b: &B<'c>,
