@@ -5,13 +5,14 @@ use llvm_sys::{
     core::*,
     error::LLVMGetErrorMessage,
     prelude::*,
+    support::LLVMParseCommandLineOptions,
     target::*,
     target_machine::*,
     transforms::pass_builder::*,
 };
 use std::{
     ffi::{CStr, CString, c_char, c_void},
-    ptr::null_mut,
+    ptr::{null, null_mut},
     sync::Once,
 };
 use zmlc_passes::{context::with_diagnostics, ir::O, pass::PassError};
@@ -31,8 +32,12 @@ unsafe extern "C" {
 /// Registers the AMDGPU back end with LLVM, once a process.
 pub fn initialize() {
     static ONCE: Once = Once::new();
-    // Sound: they only register, and Once keeps other threads out meanwhile.
+    // Selecting halves and bytes within an instruction (SDWA) is left out: tinygrad's emulator of CDNA loses the sign of an
+    // operand that is negated there.
+    let arguments = [c"zmlc".as_ptr(), c"-amdgpu-sdwa-peephole=0".as_ptr()];
+    // Sound: they only register and set, the arguments live, and Once keeps other threads out meanwhile.
     ONCE.call_once(|| unsafe {
+        LLVMParseCommandLineOptions(arguments.len() as i32, arguments.as_ptr(), null());
         LLVMInitializeAMDGPUTargetInfo();
         LLVMInitializeAMDGPUTarget();
         LLVMInitializeAMDGPUTargetMC();

@@ -12,6 +12,7 @@ mod inspect;
 mod link;
 mod lower;
 mod matrix;
+mod quotient;
 
 pub use link::link;
 pub use lower::LowerToRocdl;

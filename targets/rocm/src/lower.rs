@@ -36,6 +36,7 @@ impl Pass for LowerToRocdl {
         let chip = chip(spec)?;
         crate::matrix::lower(context, module, spec)?;
         crate::exchange::lower(context, module);
+        crate::quotient::lower(context, module);
         llvm::prepare_kernels(context, module, spec.subgroup);
         let functions = llvm::gpu_modules(module).into_iter().flat_map(|g| ops(block(g, 0)));
         let functions: Vec<O> = functions.filter(|f| name(*f) == "gpu.func").collect();

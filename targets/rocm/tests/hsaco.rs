@@ -297,3 +297,39 @@ fn damaged_code_objects_are_refused() {
         let _ = CodeObject::read(&damaged).map(|o| o.kernels.iter().map(|k| o.code(k).len()).sum::<usize>());
     }
 }
+
+/// Instructions that tinygrad's emulator does not have, or has in part.
+#[test]
+fn quotients_and_halves_of_registers_are_what_emulators_know() {
+    let text = r#"gpu.module @k {
+  gpu.func @k(%a: memref<64xf16> {zml.access = "read"}, %c: memref<64xf16> {zml.access = "read"}, %r: memref<64xf16> {zml.access = "write"}) kernel
+      attributes {known_block_size = array<i32: 32, 1, 1>, zml.grid = array<i32: 1, 1, 1>} {
+    %two = arith.constant 2 : index
+    %t = gpu.thread_id x
+    %i = arith.muli %t, %two : index
+    %x = vector.load %a[%i] {alignment = 4 : i64} : memref<64xf16>, vector<2xf16>
+    %y = vector.load %c[%i] {alignment = 4 : i64} : memref<64xf16>, vector<2xf16>
+    %x0 = vector.extract %x[0] : f16 from vector<2xf16>
+    %x1 = vector.extract %x[1] : f16 from vector<2xf16>
+    %y0 = vector.extract %y[0] : f16 from vector<2xf16>
+    %p = arith.extf %x0 : f16 to f32
+    %q = arith.extf %x1 : f16 to f32
+    %s = arith.extf %y0 : f16 to f32
+    %u = arith.divf %p, %s : f32
+    %n = arith.negf %q : f32
+    %e = math.exp %n : f32
+    %u0 = arith.truncf %u : f32 to f16
+    %e0 = arith.truncf %e : f32 to f16
+    %z = vector.from_elements %u0, %e0 : vector<2xf16>
+    vector.store %z, %r[%i] {alignment = 4 : i64} : memref<64xf16>, vector<2xf16>
+    gpu.return
+  }
+}"#;
+    for (chip, ..) in MACHINES {
+        let spec = spec(chip);
+        let assembly = Rocm.disassemble(&build(text, &spec).unwrap()[0].bytes, &spec).unwrap();
+        for word in ["v_div_fixup_f16", "_sdwa"] {
+            assert!(!assembly.contains(word), "{chip}: {word}\n{assembly}");
+        }
+    }
+}
