@@ -3,7 +3,7 @@
 
 use crate::{
     print,
-    tree::{Attr, Attrs, Block, Func, Literal, Op, OpKind, Program, ValueId},
+    tree::{Attr, Attrs, Block, Func, Literal, Op, OpKind, Program, TensorType, ValueId},
     unbuild,
 };
 use std::collections::HashMap;
@@ -28,21 +28,22 @@ pub fn difference(a: &Program, b: &Program) -> Option<String> {
 }
 
 fn sorted(a: &Attrs) -> Attrs {
-    let mut a = unsymbolled(a);
+    let mut a = all_as_written(a);
     a.sort_by(|x, y| x.0.cmp(&y.0));
     a
 }
 
-/// Symbols as the strings that they are in portable artifacts.
-fn unsymbolled(a: &Attrs) -> Attrs {
-    a.iter().map(|(n, a)| (n.clone(), as_string(a))).collect()
+/// Symbols as the strings that they are in portable artifacts, values of quantized types as those of their storage.
+fn all_as_written(a: &Attrs) -> Attrs {
+    a.iter().map(|(n, a)| (n.clone(), as_written(a))).collect()
 }
-fn as_string(a: &Attr) -> Attr {
+fn as_written(a: &Attr) -> Attr {
     match a {
         Attr::Symbol(s) => Attr::Str(s.clone()),
-        Attr::Array(l) => Attr::Array(l.iter().map(as_string).collect()),
-        Attr::Dict(d) => Attr::Dict(unsymbolled(d)),
-        Attr::Struct(dialect, name, fields) => Attr::Struct(dialect.clone(), name.clone(), unsymbolled(fields)),
+        Attr::Dense(l) => Attr::Dense(Literal { ty: TensorType { quant: None, ..l.ty.clone() }, ..l.clone() }),
+        Attr::Array(l) => Attr::Array(l.iter().map(as_written).collect()),
+        Attr::Dict(d) => Attr::Dict(all_as_written(d)),
+        Attr::Struct(dialect, name, fields) => Attr::Struct(dialect.clone(), name.clone(), all_as_written(fields)),
         other => other.clone(),
     }
 }
@@ -96,8 +97,8 @@ fn alike_kinds(a: &OpKind, b: &OpKind) -> bool {
     let plain = |kind: &OpKind| {
         let mut kind = kind.clone();
         match &mut kind {
-            OpKind::Composite { attributes, .. } => *attributes = unsymbolled(attributes),
-            OpKind::CustomCall { backend_config, .. } => *backend_config = as_string(backend_config),
+            OpKind::Composite { attributes, .. } => *attributes = all_as_written(attributes),
+            OpKind::CustomCall { backend_config, .. } => *backend_config = as_written(backend_config),
             _ => {}
         }
         kind
@@ -107,7 +108,7 @@ fn alike_kinds(a: &OpKind, b: &OpKind) -> bool {
 
 /// Attributes without shardings, which portable artifacts keep as strings.
 fn meaning(op: &Op) -> Attrs {
-    let mut list = unsymbolled(&op.extra);
+    let mut list = all_as_written(&op.extra);
     for (n, a) in &mut list {
         if let ("mhlo.frontend_attributes", Attr::Dict(d)) = (n.as_str(), a) {
             d.retain(|(n, _)| !n.starts_with("xla.sdy."));

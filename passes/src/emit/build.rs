@@ -87,8 +87,8 @@ impl<'c> Em<'c> {
         if let Some(known) = self.heroes.get(&key(value)) {
             let (index, lanes) = match &known[..] {
                 [one] => one.clone(),
-                // Of the rows of an orbit, the one that is meant.
-                all => all.iter().find(|(i, _)| i == at).cloned().expect("checked: only the orbit's rows are read"),
+                // Of the rows of an orbit, the one that is meant; what is padded may be read at another, in vain.
+                all => all.iter().find(|(i, _)| i == at).cloned()?,
             };
             // A hero of many lanes may be asked for one of them.
             let lane = (lanes.len() > 1 && at.iter().all(|i| self.ix.lanes(*i) == 1)).then(|| {

@@ -1,5 +1,6 @@
 //! expand-math: every math op that is not native everywhere becomes arithmetic, the same on all targets, so that results
-//! do not depend on a vendor's library. docs/numerics.md has the accuracy of each.
+//! do not depend on a vendor's library. docs/numerics.md has the accuracy of each. One part is the device's where its
+//! profile says so: 2^x, of which e^x and the logistic function are made in f32.
 //!
 //! Before: `%y = math.exp %x : vector<4xf32>`. After: arith ops on vectors, and math ops of [`NATIVE`].
 //! f16 and bf16 are computed in f32 and rounded once, native ops among them; f64 is computed in f64. Predicates and integers
@@ -111,7 +112,7 @@ impl Pass for ExpandMath {
         "math functions to arithmetic, the same on all targets"
     }
     fn run<'c>(&self, context: &'c Context, module: &mut Module<'c>, env: Env) -> Result<(), PassError> {
-        let unit = env.spec().exp2_unit;
+        let unit = env.spec.is_some_and(|s| s.exp2_unit);
         gpu_modules(module).into_iter().flat_map(walk).for_each(|op| logistic(context, op, unit));
         gpu_modules(module).into_iter().flat_map(walk).try_for_each(|op| expand(context, op, unit))?;
         let blocks: Vec<Blk> = gpu_modules(module).into_iter().flat_map(walk).flat_map(blocks).collect();
@@ -120,7 +121,7 @@ impl Pass for ExpandMath {
     }
     fn verify<'c>(&self, _context: &'c Context, module: &Module<'c>, env: Env) -> Result<(), PassError> {
         for op in gpu_modules(module).into_iter().flat_map(walk) {
-            let unit = is_by_unit(op) && env.spec().exp2_unit;
+            let unit = is_by_unit(op) && env.spec.is_some_and(|s| s.exp2_unit);
             let native = name(op).strip_prefix("math.").map(|n| NATIVE.contains(&n) || unit);
             let half = native.is_some() && is_half(elem(operand(op, 0).r#type()));
             if native == Some(false) || half || name(op) == Function::Rem.op() {

@@ -269,6 +269,23 @@ fn softmax_of_long_rows() {
     let parts = fused(&p, &spec).expect("just done");
     assert!(parts.contains("5x8192xf32"), "{parts}");
 }
+/// What a pad reads of a row beyond its edge it reads at a row of no orbit, and leaves it out.
+#[test]
+fn rows_beyond_a_padding() {
+    let text = "module @m {
+  func.func @main(%x: tensor<1x2xi1>, %i: tensor<6x1xi32>, %u: tensor<6x2xi1>, %p: tensor<i1>) -> tensor<4x1xi1> {
+    %s = \"stablehlo.scatter\"(%x, %i, %u) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+    ^bb0(%a: tensor<i1>, %b: tensor<i1>):
+      %o = stablehlo.or %a, %b : tensor<i1>
+      stablehlo.return %o : tensor<i1>
+    }) : (tensor<1x2xi1>, tensor<6x1xi32>, tensor<6x2xi1>) -> tensor<1x2xi1>
+    %y = stablehlo.pad %s, %p, low = [1, 0], high = [2, -1], interior = [2, 0] : (tensor<1x2xi1>, tensor<i1>) -> tensor<4x1xi1>
+    return %y : tensor<4x1xi1>
+  }
+}";
+    let p = prepared("scatter_pad.mlir", text.into());
+    assert_eq!(same(&p, &super::kernels::spec(), true).unwrap_or_else(|e| panic!("{e}")), "1 kernels, same");
+}
 /// Too large for the simulator: their kernels are valid IR.
 #[test]
 fn large_models_emit() {
