@@ -146,6 +146,27 @@ fn least_numbers_are_negated_and_large_amounts_shifted_by() {
     assert_eq!((ptx.matches("shl.b64").count(), ptx.matches("selp.b64").count()), (2, 2), "{ptx}");
 }
 
+/// e^x of a vector's lanes: the unit once each, within limits.
+#[test]
+fn exponentials_are_by_the_unit() {
+    let text = r#"gpu.module @k {
+  gpu.func @k(%a: memref<128xf32> {zml.access = "read"}, %r: memref<128xf32> {zml.access = "write"}) kernel
+      attributes {known_block_size = array<i32: 32, 1, 1>, zml.grid = array<i32: 1, 1, 1>} {
+    %t = gpu.thread_id x
+    %four = arith.constant 4 : index
+    %i = arith.muli %t, %four : index
+    %x = vector.load %a[%i] {alignment = 16} : memref<128xf32>, vector<4xf32>
+    %y = math.exp %x : vector<4xf32>
+    vector.store %y, %r[%i] {alignment = 16} : memref<128xf32>, vector<4xf32>
+    gpu.return
+  }
+}"#;
+    let code = ptx(text, &spec("sm_90a"));
+    let count = |op: &str| code.matches(op).count();
+    assert_eq!((count("ex2.approx.ftz.f32"), count("call"), count("selp")), (4, 0, 0), "{code}");
+    assert_eq!((count("max.f32"), count("min.f32")), (4, 4), "{code}");
+}
+
 #[test]
 fn nothing_is_called_and_threads_are_bounded() {
     for (name, text) in fixtures() {
