@@ -45,7 +45,7 @@ pub struct DeviceSpec {
     /// Kernels may start before earlier ones have ended, and wait for them themselves.
     #[serde(default)]
     pub overlap: bool,
-    /// 2^x in f32 is an instruction, good to 2 ulp, whose denormal results are 0.
+    /// 2^x in f32 is an instruction, good to 4 ulp where |x| is at most 1/2, whose denormal results are 0.
     #[serde(default)]
     pub exp2_unit: bool,
     /// Element types in arithmetic: `f16`, `f64`, `i64`, `bf16`.
