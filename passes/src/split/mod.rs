@@ -59,7 +59,7 @@ impl Pass for Split {
         for op in walk(module_op(module)) {
             match name(op) {
                 "linalg.generic" if !taken.contains(&op_key(op)) => {
-                    contraction::split(&B::before(context, op), op, spec)
+                    contraction::split(&B::before(context, op), op, spec);
                 }
                 "linalg.reduce" => reduction::split(&B::before(context, op), op, spec),
                 "zml.scan" => scan::split(&B::before(context, op), op, spec),
