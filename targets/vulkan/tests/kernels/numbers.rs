@@ -353,7 +353,8 @@ fn long_division() {
         if kind == 0 { near } else { any }.max(1)
     };
     let (a, b): (Vec<u64>, Vec<u64>) = (0..1000).map(|_| (number(), number())).unzip();
-    let cases: [(&str, fn(u64, u64) -> u64); 4] = [
+    type Division = fn(u64, u64) -> u64;
+    let cases: [(&str, Division); 4] = [
         ("divui", |x, z| x / z),
         ("remui", |x, z| x % z),
         ("divsi", |x, z| (x as i64).wrapping_div(z as i64) as u64),
