@@ -2,7 +2,7 @@
 //! of IEEE 754 (NaN wins, -0 is below +0; GLSL's leaves both open), classification. Arithmetic with a constant zero too:
 //! Mesa's software device folds it as if there were no infinities, NaN and negative zeros, whatever the module asks for.
 
-use super::scalar::Scalar;
+use super::{rewrite::Form, scalar::Scalar};
 use melior::ir::{Type, attribute::FloatAttribute};
 use zmlc_passes::{
     ir::{B, V, ValueLike, attr, name, read},
@@ -45,12 +45,12 @@ pub fn op<'c>(b: &B<'c>, s: &Scalar<'c>, x: &[V<'c>]) -> Result<Option<V<'c>>, P
         }),
         "arith.truncf" if read::is_bf16(to) => {
             let single = if read::bits(s.from) == 64 { to_odd(b, x[0]) } else { x[0] };
-            Some(round(b, single))
+            Some(s.form.round(b, single))
         }
         "arith.bitcast" => Some(bitcast(b, s, x[0])),
-        "arith.sitofp" if read::is_bf16(to) => Some(from_integer(b, x[0], true)),
-        "arith.uitofp" if read::is_bf16(to) => Some(from_integer(b, x[0], false)),
-        _ if read::is_bf16(to) && !is_exact(s.name) => Some(round(b, s.as_is(b, x)[0])),
+        "arith.sitofp" if read::is_bf16(to) => Some(from_integer(b, s.form, x[0], true)),
+        "arith.uitofp" if read::is_bf16(to) => Some(from_integer(b, s.form, x[0], false)),
+        _ if read::is_bf16(to) && !is_exact(s.name) => Some(s.form.round(b, s.as_is(b, x)[0])),
         _ => None,
     })
 }
@@ -100,8 +100,17 @@ fn with_zero<'c>(b: &B<'c>, name: &str, x: V<'c>, y: V<'c>) -> Option<V<'c>> {
     }
 }
 
-/// An f32 to the nearest bf16, ties to even, held as f32. NaN stays NaN.
-fn round<'c>(b: &B<'c>, x: V<'c>) -> V<'c> {
+impl Form {
+    /// An f32 to the nearest bf16, ties to even, held as f32. NaN stays NaN.
+    fn round<'c>(self, b: &B<'c>, x: V<'c>) -> V<'c> {
+        if self.converts_bf16 {
+            let narrow = b.op1("spirv.FConvert", &[x], b.ty("bf16"), &[]);
+            return b.op1("spirv.FConvert", &[narrow], b.f32(), &[]);
+        }
+        round_bits(b, x)
+    }
+}
+fn round_bits<'c>(b: &B<'c>, x: V<'c>) -> V<'c> {
     let int = b.i(32);
     let c = |v| b.cint(int, v);
     let bits = b.op1("arith.bitcast", &[x], int, &[]);
@@ -126,13 +135,13 @@ fn to_odd<'c>(b: &B<'c>, x: V<'c>) -> V<'c> {
 }
 /// An integer to bf16. f32 holds 24 bits: what lies below them in a larger one is kept as one sticky bit, so that f32 is
 /// exact and the only rounding is the one to bf16.
-fn from_integer<'c>(b: &B<'c>, x: V<'c>, signed: bool) -> V<'c> {
+fn from_integer<'c>(b: &B<'c>, form: Form, x: V<'c>, signed: bool) -> V<'c> {
     let t = x.r#type();
     let bits = read::bits(t);
     let convert = |x| b.op1("arith.uitofp", &[x], b.f32(), &[]);
     if bits < 32 {
         let exact = b.op1(if signed { "arith.sitofp" } else { "arith.uitofp" }, &[x], b.f32(), &[]);
-        return round(b, exact);
+        return form.round(b, exact);
     }
     let zero = b.cint(t, 0);
     let negative = b.cmpi("slt", x, zero);
@@ -148,7 +157,7 @@ fn from_integer<'c>(b: &B<'c>, x: V<'c>, signed: bool) -> V<'c> {
     }
     let large = b.cmpi("uge", m, b.cint(b.i(32), 1 << 24));
     m = b.select(large, sticky(b, m, 8, false), m);
-    let y = b.mulf(round(b, convert(m)), scale);
+    let y = b.mulf(form.round(b, convert(m)), scale);
     if signed { b.select(negative, b.same("arith.negf", &[y]), y) } else { y }
 }
 /// The bits from `by` on, with the lowest of them set if any below is; shifted down or left in place.

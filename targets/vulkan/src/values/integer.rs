@@ -28,11 +28,11 @@ pub fn op<'c>(b: &B<'c>, s: &Scalar<'c>, x: &[V<'c>]) -> Option<V<'c>> {
         "arith.extsi" | "arith.extui" if !read::is_i1(s.from) && read::int_bits(s.to[0]) == Some(64) => {
             Some(double(b, s.name, x[0]))
         }
-        "arith.index_cast" | "arith.index_castui" if s.wide && narrow(s.from) => {
+        "arith.index_cast" | "arith.index_castui" if s.form.wide && narrow(s.from) => {
             let extend = if s.name == "arith.index_cast" { "arith.extsi" } else { "arith.extui" };
             Some(b.op1("arith.index_cast", &[double(b, extend, x[0])], b.index(), &[]))
         }
-        "arith.index_cast" | "arith.index_castui" if !s.wide && read::int_bits(s.to[0]) == Some(64) => {
+        "arith.index_cast" | "arith.index_castui" if !s.form.wide && read::int_bits(s.to[0]) == Some(64) => {
             let extend = if s.name == "arith.index_cast" { "arith.extsi" } else { "arith.extui" };
             let word = b.op1(s.name, &[x[0]], b.i(32), &[]);
             Some(double(b, extend, word))

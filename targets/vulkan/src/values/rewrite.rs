@@ -22,17 +22,18 @@ pub type Lanes<'c> = Vec<V<'c>>;
 pub struct Rewrite<'c> {
     values: HashMap<usize, Lanes<'c>>,
     pub memory: HashMap<usize, Memory<'c>>,
-    /// Indices are of 64 bits.
-    wide: bool,
+    pub form: Form,
     /// Turns of a round of each loop.
     turns: rounds::Turns,
 }
 
 /// What the new form of a kernel is to be.
+#[derive(Clone, Copy)]
 pub struct Form {
-    /// With indices of 64 bits.
+    /// Indices are of 64 bits.
     pub wide: bool,
-    pub turns: rounds::Turns,
+    /// The device converts f32 to bf16 and back.
+    pub converts_bf16: bool,
 }
 
 /// The type that an element is held in: bf16 as f32, f8 as its bits.
@@ -49,7 +50,7 @@ pub fn held<'c>(b: &B<'c>, t: Type<'c>) -> Type<'c> {
 }
 
 /// Writes the new form of `f` before it.
-pub fn function<'c>(b: &B<'c>, f: O<'c>, form: Form) -> Result<(), PassError> {
+pub fn function<'c>(b: &B<'c>, f: O<'c>, form: Form, turns: rounds::Turns) -> Result<(), PassError> {
     let symbol = read::str_attr(f, "sym_name").unwrap_or_default();
     let in_kernel = |e| match e {
         PassError::Bug(what) => PassError::Bug(format!("kernel {symbol}: {what}")),
@@ -58,29 +59,29 @@ pub fn function<'c>(b: &B<'c>, f: O<'c>, form: Form) -> Result<(), PassError> {
         }
         e => e,
     };
-    write_function(b, f, form).map_err(in_kernel)
+    write_function(b, f, form, turns).map_err(in_kernel)
 }
-fn write_function<'c>(b: &B<'c>, f: O<'c>, form: Form) -> Result<(), PassError> {
+fn write_function<'c>(b: &B<'c>, f: O<'c>, form: Form, turns: rounds::Turns) -> Result<(), PassError> {
     let entry = block(f, 0);
     let workgroup = read::int_attr(f, "workgroup_attributions").unwrap_or(0) as usize;
     let private = read::int_attr(f, "private_attributions").unwrap_or(0) as usize;
     let inner = entry.argument_count() - workgroup - private;
-    let mut r = Rewrite { values: HashMap::new(), memory: HashMap::new(), wide: form.wide, turns: form.turns };
+    let mut r = Rewrite { values: HashMap::new(), memory: HashMap::new(), form, turns };
 
     let arguments: Vec<V> = args(entry)[..inner].to_vec();
     let (buffers, scalars): (Vec<V>, Vec<V>) = arguments.into_iter().partition(|a| a.r#type().is_mem_ref());
     let argument_attrs = attr(f, "arg_attrs").map(read::array).unwrap_or_default();
     // What is found by address may be larger than a type can say.
     let bounded = |i: usize| argument_attrs.get(i).is_none_or(|a| read::dict_get(*a, "zml.address").is_none());
-    let forms = buffers.iter().enumerate().map(|(i, v)| Memory::plan(b, *v, "StorageBuffer", bounded(i)));
-    let forms = forms.collect::<Result<Vec<_>, _>>()?;
-    let types: Vec<Type> = forms.iter().map(|m| m.r#type).collect();
+    let memories = buffers.iter().enumerate().map(|(i, v)| Memory::plan(b, *v, form, "StorageBuffer", bounded(i)));
+    let memories = memories.collect::<Result<Vec<_>, _>>()?;
+    let types: Vec<Type> = memories.iter().map(|m| m.r#type).collect();
     let words = (!scalars.is_empty()).then(|| push_constants(b, scalars.len()));
     let mut outcome = Ok(());
     let region = b.region(&types, |b, values| {
         outcome = (|| {
-            for ((old, form), value) in buffers.iter().zip(forms).zip(values) {
-                r.memory.insert(key(*old), form.at(*value));
+            for ((old, memory), value) in buffers.iter().zip(memories).zip(values) {
+                r.memory.insert(key(*old), memory.at(*value));
             }
             for (i, s) in scalars.iter().enumerate() {
                 let x = scalar(b, words.expect("there are scalars"), i);
@@ -338,8 +339,7 @@ impl<'c> Rewrite<'c> {
     fn elementwise(&mut self, b: &B<'c>, op: O<'c>) -> Result<(), PassError> {
         let inputs: Vec<Lanes> = operands(op).iter().map(|v| self.lanes(*v)).collect();
         let n = results(op).iter().map(|r| count(*r)).max().unwrap_or(1);
-        let mut scalar = Scalar::of(op);
-        scalar.wide = self.wide;
+        let scalar = Scalar::of(op, self.form);
         let mut found: Vec<Lanes> = vec![vec![]; op.result_count()];
         for lane in 0..n {
             let x: Lanes = inputs.iter().map(|l| if l.len() == 1 { l[0] } else { l[lane] }).collect();

@@ -77,7 +77,7 @@ pub fn op<'c>(r: &mut Rewrite<'c>, b: &B<'c>, op: O<'c>) -> Result<(), PassError
         "vector.step" => (0..count(result(op, 0))).map(|i| b.cidx(i as i64)).collect(),
         "vector.fma" => {
             let [x, y, z] = [0, 1, 2].map(|i| r.lanes(operand(op, i)));
-            let scalar = Scalar::plain("math.fma", elem(result(op, 0).r#type()));
+            let scalar = Scalar::plain("math.fma", elem(result(op, 0).r#type()), r.form);
             let mut sums = vec![];
             for ((x, y), z) in x.into_iter().zip(y).zip(z) {
                 sums.extend(scalar.emit(b, &[x, y, z])?);
@@ -149,7 +149,7 @@ fn reduce<'c>(r: &Rewrite<'c>, b: &B<'c>, op: O<'c>) -> Result<V<'c>, PassError>
         ("xor", _) => "arith.xori",
         _ => return Err(unknown(op)),
     };
-    let scalar = Scalar::plain(arith, e);
+    let scalar = Scalar::plain(arith, e, r.form);
     let mut all = if op.operand_count() > 1 { vec![r.one(operand(op, 1))] } else { vec![] };
     all.extend(r.lanes(operand(op, 0)));
     let mut sum = all[0];
