@@ -61,7 +61,19 @@ pub fn of_sum<M: Machine>(m: &M, x: M::F, rest: M::F, y: M::F) -> M::F {
 }
 
 pub fn exp<M: Machine>(m: &M, x: M::F) -> M::F {
-    m.exp_by_unit(x).unwrap_or_else(|| scaled(m, x, 0))
+    if m.has_unit() { by_unit(m, x) } else { scaled(m, x, 0) }
+}
+/// x = (k + f) ln 2, k an integer between -126 and 126 and |f| <= 1/2 where that is enough; beyond, 2^f is 0 or infinity
+/// by itself. The sum with 1.5 2^23 has k + 127 in its lowest bits. log2 e is split in two.
+fn by_unit<M: Machine>(m: &M, x: M::F) -> M::F {
+    const LOG2_E: f64 = std::f32::consts::LOG2_E as f64;
+    let steps = 252.0;
+    let part = m.saturate(m.fma(x, m.c(LOG2_E / steps), m.c(0.5)));
+    let sum = m.fma(part, m.c(steps), m.c(12_582_912.0 + 1.0));
+    let k = m.sub(sum, m.c(12_582_912.0 + 127.0));
+    let f = m.fma(x, m.c(LOG2_E), m.neg(k));
+    let f = m.fma(x, m.c(std::f64::consts::LOG2_E - LOG2_E), f);
+    m.mul(m.exp2_by_unit(f), m.float(m.shl(m.bits(sum), m.n(23))))
 }
 pub fn exp2<M: Machine>(m: &M, x: M::F) -> M::F {
     let inside = clamp(m, x, M::Real::EXP.range2);
@@ -79,21 +91,39 @@ pub fn expm1<M: Machine>(m: &M, x: M::F) -> M::F {
     let half = m.fma(s, tail(m, r), m.sub(s, m.c(0.5)));
     m.copysign(m.add(half, half), x)
 }
-/// With y = e^2|x| - 1: y / (y + 2), which is 1 from 10 on, in f64 from 20 on.
+/// (tanh x - x) / x^3 in x^2 below a number.
+const TANH: (f64, &[f64]) = (0.55, &[-0.333_329_47, 0.133_207_25, -0.052_671_81, 0.016_437_58]);
+/// The same to 2^-18.
+const TANH_SHORT: (f64, &[f64]) = (0.0625, &[-1.0 / 3.0]);
+
+/// With y = e^2|x| - 1: y / (y + 2), which is 1 from 10 on, in f64 from 20 on. With a unit for 2^x, 1 - 2 / (e^2|x| + 1)
+/// but for small numbers, of which a polynomial has the digits that the difference loses.
 pub fn tanh<M: Machine>(m: &M, x: M::F) -> M::F {
     let (a, end) = (m.abs(x), m.c((M::Real::MANTISSA as f64 * 0.35).ceil() + 1.0));
     let inside = m.sel(m.lt(end, a), end, a);
+    if m.has_unit() {
+        let e = m.exp2_by_unit(m.mul(inside, m.c(2.0 * std::f64::consts::LOG2_E)));
+        let far = m.fma(m.c(-2.0), m.div_inside(m.c(1.0), m.add(e, m.c(1.0))), m.c(1.0));
+        let (limit, near) = if m.is_short() { TANH_SHORT } else { TANH };
+        let near: Vec<M::Real> = near.iter().map(|c| M::Real::of(*c)).collect();
+        let z = m.mul(x, x);
+        let near = m.fma(m.mul(x, z), m.poly(z, &near), x);
+        return with_sign(m, m.sel(m.lt(a, m.c(limit)), near, far), x);
+    }
     let (k, r) = reduce(m, m.add(inside, inside), None, 0);
     let s = m.power_of_two(k, 0);
     let y = m.fma(s, tail(m, r), m.sub(s, m.c(1.0)));
-    // The quotient is not negative: the sign is one bit that is added.
-    let size = m.bits(m.div_inside(y, m.add(y, m.c(2.0))));
-    m.float(m.or(size, m.and(m.bits(x), m.n(-1 << (M::Real::WIDTH - 1)))))
+    with_sign(m, m.div_inside(y, m.add(y, m.c(2.0))), x)
+}
+/// a, which is not negative unless x is, with the sign of x.
+fn with_sign<M: Machine>(m: &M, a: M::F, x: M::F) -> M::F {
+    m.float(m.or(m.bits(a), m.and(m.bits(x), m.n(-1 << (M::Real::WIDTH - 1)))))
 }
 /// 1 / (1 + e^-x), both sides times 2^-by, so that what is divided by stays in range where the result is denormal. With a
 /// unit for e^x, of a negative x the same times e^x.
 pub fn logistic<M: Machine>(m: &M, x: M::F) -> M::F {
-    if let Some(e) = m.exp_by_unit(m.neg(m.abs(x))) {
+    if m.has_unit() {
+        let e = by_unit(m, m.neg(m.abs(x)));
         let above = m.sel(m.lt(x, m.c(0.0)), e, m.c(1.0));
         return m.div_inside(above, m.add(e, m.c(1.0)));
     }

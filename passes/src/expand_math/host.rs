@@ -2,10 +2,11 @@
 
 use super::machine::Machine;
 
-/// The host's own arithmetic in f32. `fused`: whether `fma` rounds once.
+/// The host's own arithmetic in f32. `fused`: whether `fma` rounds once. `unit`: whether there is a unit for 2^x.
 #[derive(Clone, Copy, Debug)]
 pub struct Cpu {
     pub fused: bool,
+    pub unit: bool,
 }
 /// The same in f64.
 #[derive(Clone, Copy, Debug)]
@@ -14,7 +15,7 @@ pub struct Cpu64 {
 }
 
 macro_rules! host {
-    ($machine:ty, $float:ty, $bits:ty, $signed:ty, $double:ty) => {
+    ($machine:ty, $float:ty, $bits:ty, $signed:ty, $double:ty, $unit:expr) => {
         impl Machine for $machine {
             type Real = $float;
             type F = $float;
@@ -41,6 +42,14 @@ macro_rules! host {
             }
             fn div_inside(&self, a: $float, b: $float) -> $float {
                 a / b
+            }
+            fn has_unit(&self) -> bool {
+                let has_unit: fn(&$machine) -> bool = $unit;
+                has_unit(self)
+            }
+            fn exp2_by_unit(&self, x: $float) -> $float {
+                let y = (x as f64).exp2() as $float;
+                if y.is_subnormal() { 0.0 } else { y }
             }
             fn fma(&self, a: $float, b: $float, c: $float) -> $float {
                 if self.fused { a.mul_add(b, c) } else { a * b + c }
@@ -149,5 +158,5 @@ macro_rules! host {
         }
     };
 }
-host!(Cpu, f32, u32, i32, u64);
-host!(Cpu64, f64, u64, i64, u128);
+host!(Cpu, f32, u32, i32, u64, |m| m.unit);
+host!(Cpu64, f64, u64, i64, u128, |_| false);

@@ -11,16 +11,21 @@ pub struct Ir<'c, R> {
     pub lanes: Option<i64>,
     /// As in the device's profile.
     exp2_unit: bool,
+    short: bool,
     format: PhantomData<R>,
 }
 
 impl<'c, R: Format> Ir<'c, R> {
     pub fn new(b: B<'c>, lanes: Option<i64>, exp2_unit: bool) -> Self {
-        Ir { b, lanes, exp2_unit, format: PhantomData }
+        Ir { b, lanes, exp2_unit, short: false, format: PhantomData }
+    }
+    /// The same, for results that are rounded to bf16 if `short`.
+    pub fn short(self, short: bool) -> Self {
+        Ir { short, ..self }
     }
     /// The same without lanes.
     pub fn scalar(&self) -> Self {
-        Ir::new(self.b, None, self.exp2_unit)
+        Ir::new(self.b, None, self.exp2_unit).short(self.short)
     }
     fn of(&self, scalar: Type<'c>) -> Type<'c> {
         self.lanes.map_or(scalar, |n| self.b.vector(n, scalar))
@@ -69,26 +74,20 @@ impl<'c, R: Format> Machine for Ir<'c, R> {
         let flags = self.b.attr("#arith.fastmath<afn>");
         self.b.op1("arith.divf", &[a, b], a.r#type(), &[("fastmath", flags)])
     }
-    /// x = (k + f) ln 2, k an integer between -126 and 127 and |f| <= 1/2 where that is enough; beyond, 2^f is 0 or
-    /// infinity by itself. The sum with 1.5 2^23 + 127 has k + 127 in its lowest bits. log2 e is split in two.
-    fn exp_by_unit(&self, x: V<'c>) -> Option<V<'c>> {
-        if !self.exp2_unit || R::WIDTH != 32 {
-            return None;
-        }
-        const MAGIC: f64 = 12_582_912.0 + 127.0;
-        const LOG2_E: f64 = std::f32::consts::LOG2_E as f64;
-        let sum = self.fma(x, self.c(LOG2_E), self.c(MAGIC));
-        // Either operand will do where x is NaN, which f brings in again.
-        let any = [("fastmath", self.b.attr("#arith.fastmath<nnan>"))];
-        let limited = |op, sum: V<'c>, limit| self.b.op1(op, &[sum, self.c(limit)], sum.r#type(), &any);
-        let sum = limited("arith.maxnumf", sum, MAGIC - 126.0);
-        let sum = limited("arith.minnumf", sum, MAGIC + 127.0);
-        let k = self.sub(sum, self.c(MAGIC));
-        let f = self.fma(x, self.c(LOG2_E), self.neg(k));
-        let f = self.fma(x, self.c(std::f64::consts::LOG2_E - LOG2_E), f);
-        let power = self.float(self.shl(self.bits(sum), self.n(23)));
+    fn has_unit(&self) -> bool {
+        self.exp2_unit && R::WIDTH == 32
+    }
+    fn exp2_by_unit(&self, x: V<'c>) -> V<'c> {
         let quick = [("fastmath", self.b.attr("#arith.fastmath<afn>"))];
-        Some(self.mul(self.b.op1("math.exp2", &[f], f.r#type(), &quick), power))
+        self.b.op1("math.exp2", &[x], x.r#type(), &quick)
+    }
+    fn is_short(&self) -> bool {
+        self.short
+    }
+    fn saturate(&self, a: V<'c>) -> V<'c> {
+        let any = [("fastmath", self.b.attr("#arith.fastmath<nnan>"))];
+        let limited = |op, a: V<'c>, limit| self.b.op1(op, &[a, self.c(limit)], a.r#type(), &any);
+        limited("arith.minnumf", limited("arith.maxnumf", a, 0.0), 1.0)
     }
     fn fma(&self, a: V<'c>, b: V<'c>, c: V<'c>) -> V<'c> {
         self.b.same("math.fma", &[a, b, c])

@@ -29,9 +29,18 @@ pub trait Machine: Sized {
     fn div(&self, a: Self::F, b: Self::F) -> Self::F;
     /// a / b for b within 2^-126 and 2^126: in f32 2.5 ulp are enough, as Vulkan has it.
     fn div_inside(&self, a: Self::F, b: Self::F) -> Self::F;
-    /// e^x, where the device has more of it than arithmetic. Infinities and NaN go through.
-    fn exp_by_unit(&self, _: Self::F) -> Option<Self::F> {
-        None
+    /// 2^x in f32 as a unit of the device has it: good to 4 ulp for |x| at most 1/2 and to 2^-21 of it from there to 128,
+    /// zero where it would be denormal. Infinities and NaN go through. Asked only if there is one.
+    fn exp2_by_unit(&self, x: Self::F) -> Self::F;
+    fn has_unit(&self) -> bool;
+    /// Whether each result is rounded to bf16.
+    fn is_short(&self) -> bool {
+        false
+    }
+    /// a within 0 and 1; of NaN either.
+    fn saturate(&self, a: Self::F) -> Self::F {
+        let a = self.sel(self.lt(self.c(0.0), a), a, self.c(0.0));
+        self.sel(self.lt(a, self.c(1.0)), a, self.c(1.0))
     }
     /// a b + c
     fn fma(&self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;

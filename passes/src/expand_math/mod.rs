@@ -169,6 +169,11 @@ fn is_by_unit(op: O) -> bool {
     name(op) == "math.exp2" && attr(op, "fastmath").is_some_and(|a| a.to_string().contains("afn"))
 }
 
+/// Whether all that is made of a result is bf16.
+fn is_rounded(op: O) -> bool {
+    let to_bf16 = |user: O| name(user) == "arith.truncf" && is_bf16(elem(result(user, 0).r#type()));
+    is_bf16(elem(result(op, 0).r#type())) || uses(result(op, 0)).into_iter().all(|(user, _)| to_bf16(user))
+}
 fn is_half(t: Type) -> bool {
     is_float(t) && bits(t) == 16
 }
@@ -195,7 +200,7 @@ fn expand<'c>(context: &'c Context, op: O<'c>, unit: bool) -> Result<(), PassErr
         let new = if bits(elem(given)) == 64 {
             write(&Ir::<f64>::new(b, vector_len(given), unit), full, &wide, elem(given))
         } else {
-            write(&Ir::<f32>::new(b, vector_len(given), unit), full, &wide, elem(given))
+            write(&Ir::<f32>::new(b, vector_len(given), unit).short(is_rounded(op)), full, &wide, elem(given))
         };
         let new = new.ok_or_else(|| unsupported(full, given))?;
         new.into_iter().enumerate().map(|(i, v)| narrow(&b, v, result(op, i).r#type())).collect()
