@@ -4,7 +4,7 @@ use super::{
     body::{Scalar, Scalars},
     build::Em,
     nest::Nest,
-    reduce::Pick,
+    reduce::{ONLINE, Pick, online},
 };
 use crate::ir::*;
 use melior::ir::Type;
@@ -19,6 +19,8 @@ pub enum Combiner {
     },
     /// The best element with its place.
     Pick(Pick),
+    /// The maximum and the sum of exponentials from it.
+    Online,
     /// Only one element after the other.
     Serial,
 }
@@ -46,6 +48,9 @@ impl Combiner {
         Nest::of(op).map_or(Combiner::Serial, |nest| Combiner::of(&nest))
     }
     pub fn of(nest: &Nest) -> Self {
+        if has_attr(nest.op, ONLINE) {
+            return Combiner::Online;
+        }
         if let Some(ops) = (0..nest.outs.len()).map(|i| accumulating_op(nest, i)).collect() {
             return Combiner::Ops(ops);
         }
@@ -63,6 +68,7 @@ impl Combiner {
             Combiner::Ops(ops) => ops.iter().zip(x.iter().zip(y)).map(|(op, (x, y))| b.same(op, &[*x, *y])).collect(),
             Combiner::Body { .. } => body(em, b, nest, x, y),
             Combiner::Pick(pick) => pick.join(b, x, y),
+            Combiner::Online => online::join(b, x, y),
             Combiner::Serial => unreachable!("a serial reduction has one part"),
         }
     }

@@ -8,7 +8,7 @@
 //!
 //! The second line is computed again by whoever reads o, a matrix times it for the most part: no launch of its own.
 
-use crate::{fuse::AttentionLayout, ir::*, spec::DeviceSpec};
+use crate::{emit::online::exponential, fuse::AttentionLayout, ir::*, spec::DeviceSpec};
 use melior::{
     Context,
     ir::{AffineExpr, AffineMap, Type, attribute::FloatAttribute},
@@ -136,12 +136,6 @@ impl<'c> Rows<'c> {
             b.mulf(products(b, terms), *inverse)
         })
     }
-}
-/// exp(x - max), where a maximum over nothing gives 0.
-pub(super) fn exponential<'c>(b: &B<'c>, x: V<'c>, max: V<'c>) -> V<'c> {
-    let lowest = b.cfloat(b.f32(), f64::from(f32::MIN));
-    let max = b.same("arith.maximumf", &[max, lowest]);
-    b.same("math.exp", &[b.same("arith.subf", &[x, max])])
 }
 /// The sum of the products of neighbours.
 fn products<'c>(b: &B<'c>, x: &[V<'c>]) -> V<'c> {

@@ -51,19 +51,21 @@ impl Pass for Split {
         for entry in entries(body(module)) {
             of_attentions(block(entry, 0), spec, &mut taken);
         }
-        for op in walk(module_op(module)).into_iter().filter(|op| name(*op) == "linalg.reduce") {
-            if !taken.contains(&op_key(op)) {
-                softmax::split(&B::before(context, op), op, spec);
-            }
+        // All of them first: each removes ops.
+        let all = |of: &[&str]| -> Vec<O<'c>> {
+            walk(module_op(module)).into_iter().filter(|op| of.contains(&name(*op))).collect()
+        };
+        for op in all(&["linalg.reduce"]).into_iter().filter(|op| !taken.contains(&op_key(*op))) {
+            softmax::split(&B::before(context, op), op, spec);
         }
-        for op in walk(module_op(module)) {
+        for op in all(&["linalg.generic", "linalg.reduce", "zml.scan"]) {
             match name(op) {
                 "linalg.generic" if !taken.contains(&op_key(op)) => {
                     contraction::split(&B::before(context, op), op, spec);
                 }
+                "linalg.generic" => {}
                 "linalg.reduce" => reduction::split(&B::before(context, op), op, spec),
-                "zml.scan" => scan::split(&B::before(context, op), op, spec),
-                _ => {}
+                _ => scan::split(&B::before(context, op), op, spec),
             }
         }
         Ok(())

@@ -1,5 +1,7 @@
-//! Softmax of rows that a workgroup cannot keep: the maximum and the sum of each part of a row come from one reading, and
-//! what is read again is only what the result is made of.
+//! Softmax of rows that a workgroup cannot keep: its maximum and its sum come from one reading, and what is read again is
+//! only what the result is made of.
+//!
+//! Where the rows fill the device both are one reduction, [`online`], and all is one kernel. Where they do not:
 //!
 //! ```text
 //! m = max x,  s = sum exp(x - m)
@@ -8,10 +10,15 @@
 //! ```
 
 use super::{
-    attention::{erase_unread, exponential},
+    attention::erase_unread,
     reduction::{cut, parts},
 };
-use crate::{ir::*, spec::DeviceSpec};
+use crate::{
+    emit::online::{self, exponential},
+    ir::*,
+    spec::DeviceSpec,
+};
+use melior::ir::attribute::FloatAttribute;
 
 /// Elements that a workgroup keeps in registers.
 const KEPT: i64 = 32 << 10;
@@ -57,6 +64,30 @@ impl<'c> Softmax<'c> {
             && bits(elem(x.r#type())) == 32;
         fits.then_some(Softmax { x, max, sum, difference: from, exponentials })
     }
+    /// Whether the maximum starts from minus infinity and the sum from zero.
+    fn starts_from_nothing(&self) -> bool {
+        let starts = |op: O<'c>, from: f64| {
+            let value = def(operand(op, 1)).filter(|f| name(*f) == "linalg.fill").and_then(|f| def(operand(f, 0)));
+            let value = value.and_then(|c| attr(c, "value")).and_then(|a| FloatAttribute::try_from(a).ok());
+            value.is_some_and(|v| v.value() == from)
+        };
+        starts(self.max, f64::NEG_INFINITY) && starts(self.sum, 0.0)
+    }
+    /// What is made of the row's elements reads a new maximum and a new sum.
+    fn replace(&self, b: &B<'c>, max: V<'c>, sum: V<'c>) {
+        let f = elem(self.x.r#type());
+        let extents = shape(self.x.r#type());
+        let dims: Vec<usize> = (0..extents.len()).collect();
+        let outer = &dims[..dims.len() - 1];
+        let difference =
+            b.map(&extents, f, &[(self.x, &dims), (max, outer)], |b, a| b.same("arith.subf", &[a[0], a[1]]));
+        let exponentials = b.map(&extents, f, &[(difference, &dims)], |b, a| b.same("math.exp", &[a[0]]));
+        let old = [self.difference, self.exponentials, result(self.sum, 0)];
+        for (old, new) in old.into_iter().zip([difference, exponentials, sum]) {
+            rewrite::replace_uses(old, new);
+        }
+        erase_unread(old.into_iter().filter_map(def).collect());
+    }
     /// Whether all that others read of it they read after the sum.
     fn is_read_later(&self) -> bool {
         let exp = def(self.exponentials).map(op_key);
@@ -85,8 +116,14 @@ pub fn split<'c>(b: &B<'c>, sum: O<'c>, spec: &DeviceSpec) {
     let extents = shape(s.x.r#type());
     let (length, of_rows) = extents.split_last().expect("it has a last dimension");
     let rows: i64 = of_rows.iter().product();
+    if *length <= KEPT || rows == 0 || !s.is_read_later() {
+        return;
+    }
+    if rows >= i64::from(spec.multiprocessors()) && s.starts_from_nothing() {
+        return in_one_reading(b, &s);
+    }
     let (count, part) = cut(*length, parts(rows, *length, false, spec).max(length / PART).max(1));
-    if *length <= KEPT || count * part != *length || rows == 0 || !s.is_read_later() {
+    if count * part != *length {
         return;
     }
     let f = elem(s.x.r#type());
@@ -115,13 +152,16 @@ pub fn split<'c>(b: &B<'c>, sum: O<'c>, spec: &DeviceSpec) {
     let scaled =
         b.map(&of_parts, f, &[(sums, kept), (max, kept), (m, outer)], |b, a| b.mulf(a[0], exponential(b, a[1], a[2])));
     let sum = whole(scaled, s.sum);
-    // What is made of the row's elements reads the new maximum.
-    let own = &dims[..extents.len()];
-    let difference = b.map(&extents, f, &[(s.x, own), (m, outer)], |b, a| b.same("arith.subf", &[a[0], a[1]]));
-    let exponentials = b.map(&extents, f, &[(difference, own)], |b, a| b.same("math.exp", &[a[0]]));
-    let old = [s.difference, s.exponentials, result(s.sum, 0)];
-    for (old, new) in old.into_iter().zip([difference, exponentials, sum]) {
-        rewrite::replace_uses(old, new);
-    }
-    erase_unread(old.into_iter().filter_map(def).collect());
+    s.replace(b, m, sum);
+}
+fn in_one_reading<'c>(b: &B<'c>, s: &Softmax<'c>) {
+    let f = elem(s.x.r#type());
+    let extents = shape(s.x.r#type());
+    let last = extents.len() - 1;
+    let inits = online::start(b).map(|x| b.fill(x, &extents[..last]));
+    let both = b.reduce(&[s.x, s.x], &inits, &[last as i64], |b, a| online::step(b, [a[2], a[3]], &a[..1]).to_vec());
+    rewrite::set_attr(both, online::ONLINE, b.unit());
+    rewrite::set_attr(both, "zml.partial", b.unit());
+    debug_assert!(results(both).iter().all(|r| elem(r.r#type()) == f));
+    s.replace(b, result(both, 0), result(both, 1));
 }

@@ -245,7 +245,8 @@ fn control_flow() {
 fn models() {
     all_same(&["causal_attention", "mnist_mlp_b1"], true);
 }
-/// More elements than a workgroup keeps: maximum and sum of parts, then what is made of them.
+/// More elements than a workgroup keeps: maximum and sum in one reading where the rows fill the device, else of parts; then
+/// what is made of them.
 #[test]
 fn softmax_of_long_rows() {
     let text = "module @m {
@@ -263,11 +264,13 @@ fn softmax_of_long_rows() {
   }
 }";
     let p = prepared("softmax.mlir", text.into());
-    let spec = DeviceSpec { subgroup: 8, ..super::kernels::spec() };
-    let said = same(&p, &spec, true).unwrap_or_else(|e| panic!("{e}"));
-    assert_eq!(said, "2 kernels, same");
-    let parts = fused(&p, &spec).expect("just done");
-    assert!(parts.contains("5x8192xf32"), "{parts}");
+    for (parallel_blocks, kernels, holds) in [(12, 1, "zml.online_softmax"), (16, 2, "3x10x4096xf32")] {
+        let spec = DeviceSpec { subgroup: 8, parallel_blocks, ..super::kernels::spec() };
+        let said = same(&p, &spec, true).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(said, format!("{kernels} kernels, same"));
+        let text = fused(&p, &spec).expect("just done");
+        assert!(text.contains(holds), "{text}");
+    }
 }
 /// What a pad reads of a row beyond its edge it reads at a row of no orbit, and leaves it out.
 #[test]

@@ -170,20 +170,22 @@ fn exchange<'c>(
     slots: &[V<'c>],
     partial: &[V<'c>],
 ) -> Vec<V<'c>> {
-    let t = b.i(32);
-    let width = em.int(t, plan.subgroup);
-    let mut mine = partial.to_vec();
-    let mut offset = plan.parts.min(plan.subgroup) / 2;
-    while offset > 0 {
-        let by = em.int(t, offset);
-        let mode = b.attr("#gpu<shuffle_mode xor>");
-        let other: Vec<V> = mine
-            .iter()
-            .map(|x| result(b.op("gpu.shuffle", &[*x, by, width], &[x.r#type(), b.i1()], &[("mode", mode)], vec![]), 0))
-            .collect();
-        mine = combine(em, b, heavy, &mine, &other, 1);
-        offset /= 2;
-    }
+    let across_lanes = |em: &mut Em<'c>, lanes: i64, mut mine: Vec<V<'c>>| {
+        let t = b.i(32);
+        let width = em.int(t, plan.subgroup);
+        let mut offset = lanes / 2;
+        while offset > 0 {
+            let by = em.int(t, offset);
+            let mode = [("mode", b.attr("#gpu<shuffle_mode xor>"))];
+            let shuffled =
+                |x: &V<'c>| result(b.op("gpu.shuffle", &[*x, by, width], &[x.r#type(), b.i1()], &mode, vec![]), 0);
+            let other: Vec<V> = mine.iter().map(shuffled).collect();
+            mine = combine(em, b, heavy, &mine, &other, 1);
+            offset /= 2;
+        }
+        mine
+    };
+    let mine = across_lanes(em, plan.parts.min(plan.subgroup), partial.to_vec());
     if plan.parts <= plan.subgroup {
         return mine;
     }
@@ -195,17 +197,25 @@ fn exchange<'c>(
         }
     });
     barrier(b);
-    // Every thread takes all of its row's, in one order.
     let per_row = plan.parts / plan.subgroup;
     let row = em.ix.div(frame.thread, plan.parts);
     let first = em.ix.scale(row, per_row);
-    let load = |em: &mut Em<'c>, k: i64| -> Vec<V<'c>> {
-        let at = em.ix.add_constant(first, k);
+    let load = |em: &mut Em<'c>, k: Ix| -> Vec<V<'c>> {
+        let at = em.ix.add(first, k);
         let at = em.ssa(b, at);
         slots.iter().map(|m| b.op1("memref.load", &[*m, at], elem(m.r#type()), &[])).collect()
     };
-    let mut all = load(em, 0);
+    // What takes long to join the lanes join, once for all.
+    if heavy.iter().any(|h| h.is_online()) && per_row <= plan.subgroup && per_row.count_ones() == 1 {
+        let part = em.ix.rem(frame.thread, per_row);
+        let mine = load(em, part);
+        return across_lanes(em, per_row, mine);
+    }
+    // Every thread takes all of its row's, in one order.
+    let zero = em.ix.constant(0);
+    let mut all = load(em, zero);
     for k in 1..per_row {
+        let k = em.ix.constant(k);
         let next = load(em, k);
         all = combine(em, b, heavy, &all, &next, 1);
     }

@@ -17,6 +17,7 @@
 
 mod matvec;
 mod meet;
+pub mod online;
 mod pick;
 mod plan;
 mod tables;
@@ -34,6 +35,7 @@ use super::{
 use crate::{ir::*, pass::PassError, rows::Rows, spec::DeviceSpec};
 use meet::{barrier, initial, meet};
 use melior::ir::Type;
+pub use online::ONLINE;
 pub use pick::Pick;
 use plan::{Heavy, MOST_OPS, Plan, UNROLL, heavy, plan, power_below};
 
@@ -389,7 +391,7 @@ fn place<'c>(em: &mut Em<'c>, b: &B<'c>, frame: &Frame<'c>, s: &Section<'c>, (gr
 fn rows_of_group<'c>(em: &mut Em<'c>, b: &B<'c>, d: &Dispatch<'c>, frame: &Frame<'c>, s: &Section<'c>, place: &Place) {
     let budget = if s.plan.matvec { MOST_OPS } else { MOST_OPS / (cost(d) * s.plan.lanes).max(1) };
     levels(em, b, frame, &s.plan, place, &s.heavy, budget);
-    em.if_below(b, place.unclamped, s.plan.units(), |em, b| tails(em, b, d, frame, &s.plan, place, &s.items));
+    em.if_below(b, place.unclamped, s.plan.units(), |em, b| tails(em, b, d, frame, s, place));
 }
 
 /// Loads what the thread's rows have for themselves, where all of it is written out anyway.
@@ -595,6 +597,7 @@ fn accumulate<'c>(
                 }
             }
             Combiner::Pick(pick) => init.extend(pick.start(em, b, first)),
+            Combiner::Online => init.extend(online::start(b)),
             Combiner::Serial => {
                 for lanes in initial(em, b, h, *row, across) {
                     init.extend(lanes);
@@ -625,9 +628,16 @@ fn accumulate<'c>(
             state.push(mine.chunks(across).map(<[V]>::to_vec).collect());
             rest = more;
         }
+        for ((row, h), lanes) in all.iter().zip(&mut state).filter(|((_, h), _)| h.is_online()) {
+            let chunks: Vec<Vec<Ix>> = ks.iter().map(|k| element(em, h, plan, *row, *k)).collect();
+            let elements: Vec<V> =
+                chunks.iter().filter_map(|loops| em.body_input(b, &h.nest, 0, loops)).flatten().collect();
+            *lanes = online::step(b, [lanes[0][0], lanes[1][0]], &elements).map(|x| vec![x]).to_vec();
+        }
         // Chunk by chunk, so that what rows share is held for one chunk alone.
         for k in ks {
-            for ((row, h), lanes) in all.iter().zip(&mut state) {
+            let others = all.iter().zip(&mut state).filter(|((_, h), _)| !h.is_online());
+            for ((row, h), lanes) in others {
                 let loops = element(em, h, plan, *row, *k);
                 *lanes = if let Combiner::Pick(pick) = &h.combiner {
                     let flat: Vec<V> = lanes.iter().map(|l| l[0]).collect();
@@ -653,19 +663,14 @@ fn accumulate<'c>(
         };
         return for_chunks(em, b, (extent / along - plan.parts, plan.parts), place.part, budget, init, &mut later);
     }
+    // Not fewer of what is scaled once for all of them.
+    let budget = if heavy.iter().any(|h| h.is_online()) { budget.max(4) } else { budget };
     for_chunks(em, b, (extent / along, plan.parts), place.part, budget, init, &mut step)
 }
 
 /// What hangs on the rows.
-fn tails<'c>(
-    em: &mut Em<'c>,
-    b: &B<'c>,
-    d: &Dispatch<'c>,
-    frame: &Frame<'c>,
-    plan: &Plan,
-    place: &Place,
-    items: &[Item<'c>],
-) {
+fn tails<'c>(em: &mut Em<'c>, b: &B<'c>, d: &Dispatch<'c>, frame: &Frame<'c>, s: &Section<'c>, place: &Place) {
+    let (plan, items) = (&s.plan, &s.items);
     // Results may have tails of different lengths.
     let count = plan.space.count;
     let mut lengths: Vec<i64> = items.iter().map(|i| i.elements() / count).collect();
@@ -685,7 +690,14 @@ fn tails<'c>(
         let budget = MOST_OPS / (cost(d) * lanes).max(1);
         for row in &place.rows {
             let first = em.ix.scale(*row, tail);
+            let again =
+                s.heavy.iter().find(|h| h.is_online() && h.nest.reduction_extent() == tail && lanes == plan.lanes);
+            let budget = if again.is_some() { budget.max(4) } else { budget };
             for_chunks(em, b, (tail / lanes, plan.parts), place.part, budget, vec![], &mut |em, b, chunks, _| {
+                // What is read again is under way before the first of it is used.
+                for (h, chunk) in again.iter().flat_map(|h| chunks.iter().map(move |c| (h, c))) {
+                    fetch(em, b, h, plan, (*row, *chunk), |_| true);
+                }
                 for chunk in chunks {
                     let at = em.ix.scale(*chunk, lanes);
                     let at = em.ix.add(at, lane);

@@ -104,6 +104,9 @@ impl<'c> Heavy<'c> {
     pub fn starts_from_first(&self) -> bool {
         matches!(self.combiner, Combiner::Body { .. })
     }
+    pub fn is_online(&self) -> bool {
+        matches!(self.combiner, Combiner::Online)
+    }
     /// Whether the order of elements must be kept.
     pub fn ordered(&self) -> bool {
         matches!(self.combiner, Combiner::Body { commutes: false })
