@@ -3,7 +3,8 @@
 //!
 //! Transposing `tensor<8192x8192xf32>` with vectors of 4: a thread reads 4 vectors, one for each of its 4 result columns,
 //! and writes 4, one for each of its 4 rows. Of 32 neighbouring threads 8 are next to each other along the rows, where
-//! the reads join to whole cache lines, and 4 along the columns, where the writes do.
+//! the reads join to whole cache lines, and 4 along the columns, where the writes do; 16 along the columns, and then
+//! [`GROUP`] of these along the rows, so that what is read and written at a time lies in few pages.
 
 use super::{
     build::Em,
@@ -15,11 +16,15 @@ use super::{
 };
 use crate::{ir::*, spec::DeviceSpec};
 
+/// Neighbours along the rows that come one after the other.
+const GROUP: i64 = 4;
+
 #[derive(Debug, PartialEq)]
 pub struct Blocks {
     /// Elements of a block along both dimensions.
     n: i64,
-    /// Extents of the threads' numbers: other dimensions, then blocks along the result's rows and columns, coarse and fine.
+    /// Extents of the threads' numbers: other dimensions, then blocks along the result's rows and columns, coarse, in groups
+    /// along the rows, and fine.
     extents: Vec<i64>,
     /// The dimension along which the argument's neighbours lie, and the result's last.
     across: usize,
@@ -56,9 +61,10 @@ impl Blocks {
             return None;
         }
         let fine = |extent: i64, most: i64| (0..).map(|k| most >> k).find(|f| (extent / n) % f == 0).unwrap_or(1);
-        let (rows, columns) = (fine(shape[across], 8), fine(shape[last], 32));
+        let (rows, columns) = (fine(shape[across], 8), fine(shape[last], 16));
+        let group = (0..).map(|k| GROUP >> k).find(|g| (shape[across] / n / rows) % g == 0).unwrap_or(1);
         let mut extents: Vec<i64> = (0..shape.len()).filter(|d| *d != across && *d != last).map(|d| shape[d]).collect();
-        extents.extend([shape[across] / n / rows, shape[last] / n / columns, columns, rows]);
+        extents.extend([shape[across] / n / rows / group, shape[last] / n / columns, group, columns, rows]);
         Some(Blocks { n, extents, across, last })
     }
     /// The block of thread `number`.
@@ -74,7 +80,9 @@ impl Blocks {
         let shape = &items[0].shape;
         let place = em.ix.delinear(number, &self.extents);
         let others = shape.len() - 2;
-        let [row, column, fine_column, fine_row] = place[others..] else { unreachable!("four numbers say the block") };
+        let [row, column, group, fine_column, fine_row] = place[others..] else {
+            unreachable!("five numbers say the block")
+        };
         let mut index = vec![em.ix.constant(0); shape.len()];
         for (d, i) in (0..shape.len()).filter(|d| *d != self.across && *d != self.last).zip(&place[..others]) {
             index[d] = *i;
@@ -84,8 +92,10 @@ impl Blocks {
             let at = em.ix.add(at, fine);
             em.ix.scale(at, self.n)
         };
-        let row = first(em, row, fine_row, self.extents[others + 3]);
-        let column = first(em, column, fine_column, self.extents[others + 2]);
+        let row = em.ix.scale(row, self.extents[others + 2]);
+        let row = em.ix.add(row, group);
+        let row = first(em, row, fine_row, self.extents[others + 4]);
+        let column = first(em, column, fine_column, self.extents[others + 3]);
         let lane = em.ix.lane(self.n);
         index[self.last] = em.ix.add(column, lane);
         em.vectors_across = Some(self.n);

@@ -4,7 +4,7 @@ use super::{
     body::{Scalar, Scalars},
     build::Em,
     nest::Nest,
-    reduce::{ONLINE, Pick, online},
+    reduce::{ONLINE, Pick, number_of, online},
 };
 use crate::ir::*;
 use melior::ir::Type;
@@ -26,10 +26,11 @@ pub enum Combiner {
 }
 
 /// Ops with a neutral element.
-const NEUTRAL: [&str; 13] = [
+const NEUTRAL: [&str; 14] = [
     "arith.addf",
     "arith.mulf",
     "arith.maximumf",
+    "arith.maxnumf",
     "arith.minimumf",
     "arith.addi",
     "arith.muli",
@@ -65,7 +66,11 @@ impl Combiner {
     /// One accumulator for each of `a`, from two.
     pub fn combine<'c>(&self, em: &mut Em<'c>, b: &B<'c>, nest: &Nest<'c>, x: &[V<'c>], y: &[V<'c>]) -> Vec<V<'c>> {
         match self {
-            Combiner::Ops(ops) => ops.iter().zip(x.iter().zip(y)).map(|(op, (x, y))| b.same(op, &[*x, *y])).collect(),
+            Combiner::Ops(ops) => {
+                let one =
+                    |op: &str, x, y| if op == "arith.maxnumf" { number_of(b, op, x, y) } else { b.same(op, &[x, y]) };
+                ops.iter().zip(x.iter().zip(y)).map(|(op, (x, y))| one(op, *x, *y)).collect()
+            }
             Combiner::Body { .. } => body(em, b, nest, x, y),
             Combiner::Pick(pick) => pick.join(b, x, y),
             Combiner::Online => online::join(b, x, y),
@@ -100,7 +105,7 @@ pub fn neutral<'c>(em: &mut Em<'c>, b: &B<'c>, op: &str, t: Type<'c>) -> V<'c> {
         let x = match op {
             "arith.addf" => -0.0,
             "arith.mulf" => 1.0,
-            "arith.maximumf" => f64::NEG_INFINITY,
+            "arith.maximumf" | "arith.maxnumf" => f64::NEG_INFINITY,
             _ => f64::INFINITY,
         };
         let a = melior::ir::attribute::FloatAttribute::new(b.c, t, x).into();

@@ -36,7 +36,7 @@ mod tile;
 pub(crate) use attention::fits_tiles;
 pub(crate) use combine::Combiner;
 pub(crate) use matmul::time as time_in_tiles;
-pub(crate) use reduce::online;
+pub(crate) use reduce::{number_of, online};
 
 use crate::{
     ir::*,

@@ -1,4 +1,6 @@
-//! Softmax of rows that a workgroup cannot keep: its maximum and its sum come from one reading, and what is read again is
+//! Softmax. NaN goes through its sum, so the maximum is one of numbers, which is one instruction on more devices.
+//!
+//! Of rows that a workgroup cannot keep: the maximum and the sum come from one reading, and what is read again is
 //! only what the result is made of.
 //!
 //! Where the rows fill the device both are one reduction, [`online`], and all is one kernel. Where they do not:
@@ -14,7 +16,10 @@ use super::{
     reduction::{cut, parts},
 };
 use crate::{
-    emit::online::{self, exponential},
+    emit::{
+        number_of,
+        online::{self, exponential},
+    },
     ir::*,
     spec::DeviceSpec,
 };
@@ -73,6 +78,42 @@ impl<'c> Softmax<'c> {
         };
         starts(self.max, f64::NEG_INFINITY) && starts(self.sum, 0.0)
     }
+    /// The maximum need not be NaN where an element is, if nothing reads it that does not read the sum.
+    fn of_numbers(&self, b: &B<'c>) {
+        let [max, exp] = [self.max, def(self.exponentials).expect("it is computed")];
+        let is_own = |user: &O| [op_key(exp), op_key(self.sum)].contains(&op_key(*user));
+        let others = || [self.difference, self.exponentials].into_iter().flat_map(uses).map(|u| u.0);
+        let only = uses(result(max, 0)).len() == 1 && others().all(|user| is_own(&user) || self.joins_the_sum(user));
+        if only {
+            let b = B::before(b.c, max).labelled(str_attr(max, "zml.op").unwrap_or_default());
+            let along = i64s_attr(max, "dimensions").unwrap_or_default();
+            let of_numbers =
+                b.reduce(&[self.x], &[operand(max, 1)], &along, |b, a| vec![number_of(b, "arith.maxnumf", a[0], a[1])]);
+            rewrite::replace_uses(result(max, 0), result(of_numbers, 0));
+            rewrite::erase(max);
+        }
+    }
+    /// Whether an elementwise op gives NaN where the sum is.
+    fn joins_the_sum(&self, user: O<'c>) -> bool {
+        const PASS_ON: [&str; 6] = ["arith.addf", "arith.subf", "arith.mulf", "arith.divf", "arith.truncf", "math.log"];
+        let passes_on = |g: &Generic<'c>| {
+            let (last, body) =
+                ops(g.body).split_last().map(|(_, body)| (body.len(), body.to_vec())).unwrap_or_default();
+            last == 1
+                && body.iter().all(|op| PASS_ON.contains(&name(*op)) && operands(*op).iter().all(|v| def(*v).is_none()))
+        };
+        let from_sum = |v: &V<'c>| {
+            let mut v = *v;
+            while let Some(g) = def(v).and_then(Generic::of)
+                && passes_on(&g)
+                && let [only] = g.ins[..]
+            {
+                v = only;
+            }
+            key(v) == key(result(self.sum, 0))
+        };
+        Generic::of(user).is_some_and(|g| !g.reduces.contains(&true) && passes_on(&g) && g.ins.iter().any(from_sum))
+    }
     /// What is made of the row's elements reads a new maximum and a new sum.
     fn replace(&self, b: &B<'c>, max: V<'c>, sum: V<'c>) {
         let f = elem(self.x.r#type());
@@ -116,7 +157,10 @@ pub fn split<'c>(b: &B<'c>, sum: O<'c>, spec: &DeviceSpec) {
     let extents = shape(s.x.r#type());
     let (length, of_rows) = extents.split_last().expect("it has a last dimension");
     let rows: i64 = of_rows.iter().product();
-    if *length <= KEPT || rows == 0 || !s.is_read_later() {
+    if *length <= KEPT {
+        return s.of_numbers(b);
+    }
+    if rows == 0 || !s.is_read_later() {
         return;
     }
     if rows >= i64::from(spec.multiprocessors()) && s.starts_from_nothing() {

@@ -36,7 +36,7 @@ use crate::{ir::*, pass::PassError, rows::Rows, spec::DeviceSpec};
 use meet::{barrier, initial, meet};
 use melior::ir::Type;
 pub use online::ONLINE;
-pub use pick::Pick;
+pub use pick::{Pick, number_of};
 use plan::{Heavy, MOST_OPS, Plan, UNROLL, heavy, plan, power_below};
 
 /// The work of one row space.

@@ -97,8 +97,9 @@ impl Pick {
         let chunk = number(em, b, chunk);
         vec![b.select(better, best, carried[0]), b.select(better, chunk, carried[1])]
     }
+    /// Of two numbers.
     fn larger<'c>(&self, b: &B<'c>, x: V<'c>, y: V<'c>) -> V<'c> {
-        b.select(b.cmpf(if self.largest { "ogt" } else { "olt" }, x, y), x, y)
+        number_of(b, if self.largest { "arith.maxnumf" } else { "arith.minnumf" }, x, y)
     }
     /// Whether `x` is better than `y`, not only as good.
     fn beats<'c>(&self, b: &B<'c>, x: V<'c>, y: V<'c>) -> V<'c> {
@@ -140,6 +141,10 @@ impl Pick {
     }
 }
 
+/// The op where neither is NaN; else any number.
+pub fn number_of<'c>(b: &B<'c>, op: &str, x: V<'c>, y: V<'c>) -> V<'c> {
+    b.op1(op, &[x, y], x.r#type(), &[("fastmath", b.attr("#arith.fastmath<nnan>"))])
+}
 fn number<'c>(em: &mut Em<'c>, b: &B<'c>, chunk: Ix) -> V<'c> {
     let x = em.ssa(b, chunk);
     b.op1("arith.index_cast", &[x], b.i(32), &[])

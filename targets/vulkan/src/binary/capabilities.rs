@@ -121,8 +121,6 @@ impl Widths {
                 types.insert(result, t);
             }
             match (i.class.opcode, i.operands.first()) {
-                // A format of its own needs a capability of its own.
-                (Op::TypeFloat, _) if i.operands.len() > 1 => {}
                 (op @ (Op::TypeInt | Op::TypeFloat), Some(Operand::LiteralBit32(width))) => {
                     scalars.insert(result, BTreeSet::from([(op as u32, *width)]));
                 }

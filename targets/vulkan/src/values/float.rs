@@ -28,8 +28,8 @@ pub fn op<'c>(b: &B<'c>, s: &Scalar<'c>, x: &[V<'c>]) -> Result<Option<V<'c>>, P
         return Ok(Some(exact));
     }
     Ok(match s.name {
-        "arith.maximumf" => Some(extreme(b, x[0], x[1], true)),
-        "arith.minimumf" => Some(extreme(b, x[0], x[1], false)),
+        "arith.maximumf" => Some(s.form.extreme(b, x[0], x[1], true)),
+        "arith.minimumf" => Some(s.form.extreme(b, x[0], x[1], false)),
         // MLIR asks for NaN, whatever the flag says.
         "arith.maxnumf" if is_without_nan(s) => Some(b.same("spirv.GL.FMax", x)),
         "arith.minnumf" if is_without_nan(s) => Some(b.same("spirv.GL.FMin", x)),
@@ -103,22 +103,34 @@ fn with_zero<'c>(b: &B<'c>, name: &str, x: V<'c>, y: V<'c>) -> Option<V<'c>> {
 impl Form {
     /// An f32 to the nearest bf16, ties to even, held as f32. NaN stays NaN.
     fn round<'c>(self, b: &B<'c>, x: V<'c>) -> V<'c> {
-        if self.converts_bf16 {
-            let narrow = b.op1("spirv.FConvert", &[x], b.ty("bf16"), &[]);
-            return b.op1("spirv.FConvert", &[narrow], b.f32(), &[]);
-        }
-        round_bits(b, x)
+        let int = b.i(32);
+        let c = |v| b.cint(int, v);
+        let up = |bits| {
+            let odd = b.same("arith.andi", &[b.same("arith.shrui", &[bits, c(16)]), c(1)]);
+            b.addi(b.addi(bits, c(0x7fff)), odd)
+        };
+        let bits = b.op1("arith.bitcast", &[x], int, &[]);
+        let y = if self.has_one_nan && is_computed(x) {
+            // Nothing else is above, as signed: what is added does not carry into the sign.
+            up(b.same("spirv.GL.SMin", &[bits, c(0x7fff_7fff)]))
+        } else {
+            let (up, quiet) = (up(bits), b.same("arith.ori", &[bits, c(0x0040_0000)]));
+            b.select(b.cmpf("une", x, x), quiet, up)
+        };
+        b.op1("arith.bitcast", &[b.same("arith.andi", &[y, c(0xffff_0000)])], b.f32(), &[])
     }
 }
-fn round_bits<'c>(b: &B<'c>, x: V<'c>) -> V<'c> {
-    let int = b.i(32);
-    let c = |v| b.cint(int, v);
-    let bits = b.op1("arith.bitcast", &[x], int, &[]);
-    let odd = b.same("arith.andi", &[b.same("arith.shrui", &[bits, c(16)]), c(1)]);
-    let up = b.addi(b.addi(bits, c(0x7fff)), odd);
-    let quiet = b.same("arith.ori", &[bits, c(0x0040_0000)]);
-    let y = b.select(b.cmpf("une", x, x), quiet, up);
-    b.op1("arith.bitcast", &[b.same("arith.andi", &[y, c(0xffff_0000)])], b.f32(), &[])
+/// Whether arithmetic makes the value, on all ways.
+fn is_computed(x: V) -> bool {
+    let Some(op) = read::def(x) else { return false };
+    match name(op) {
+        "arith.addf" | "arith.subf" | "arith.mulf" | "arith.divf" | "math.fma" | "math.sqrt" => true,
+        "scf.if" => read::blocks(op).into_iter().all(|way| {
+            let end = *read::ops(way).last().expect("a way yields");
+            is_computed(read::operand(end, read::result_number(x)))
+        }),
+        _ => false,
+    }
 }
 /// An f64 to the f32 next to it whose last bit is 1 unless it is exact: rounding that to bf16 is rounding once.
 fn to_odd<'c>(b: &B<'c>, x: V<'c>) -> V<'c> {
@@ -196,7 +208,17 @@ fn infinity<'c>(b: &B<'c>, like: V<'c>) -> V<'c> {
     b.cfloat(like.r#type(), f64::INFINITY)
 }
 
-/// IEEE 754 maximum or minimum.
+impl Form {
+    /// IEEE 754 maximum or minimum.
+    fn extreme<'c>(self, b: &B<'c>, x: V<'c>, y: V<'c>, max: bool) -> V<'c> {
+        let is_number = |v| constant(v).is_some_and(|c| !c.is_nan());
+        if self.orders_zeros && ![x, y].into_iter().any(is_number) {
+            let of_numbers = b.same(if max { "spirv.GL.FMax" } else { "spirv.GL.FMin" }, &[x, y]);
+            return b.select(b.cmpf("uno", x, y), b.cfloat(x.r#type(), f64::NAN), of_numbers);
+        }
+        extreme(b, x, y, max)
+    }
+}
 fn extreme<'c>(b: &B<'c>, x: V<'c>, y: V<'c>, max: bool) -> V<'c> {
     for (x, c) in [(x, y), (y, x)] {
         if let Some(value) = constant(c).filter(|v| !v.is_nan()) {

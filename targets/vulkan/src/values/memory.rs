@@ -8,7 +8,7 @@
 //! Elements narrower than a byte (`i1`, if widen-predicates was left out) are a byte to a scalar access and packed bits
 //! to a vector access, as LLVM and MLIR define it.
 
-use super::rewrite::{Form, Lanes, Rewrite, count};
+use super::rewrite::{Lanes, Rewrite, count};
 use melior::ir::{Attribute, Type};
 use zmlc_passes::{
     ir::{B, O, V, ValueLike, elem, key, name, operand, operands, read, result, shape},
@@ -26,7 +26,6 @@ pub struct Memory<'c> {
     stored: Type<'c>,
     /// Elements of a word.
     lanes: i64,
-    form: Form,
 }
 
 /// Bytes of the widest word.
@@ -34,7 +33,7 @@ const WIDEST: i64 = 16;
 
 impl<'c> Memory<'c> {
     /// Chooses the word of `old` from all its uses. `bounded`: whether its type says how many words there are.
-    pub fn plan(b: &B<'c>, old: V<'c>, form: Form, class: &str, bounded: bool) -> Result<Self, PassError> {
+    pub fn plan(b: &B<'c>, old: V<'c>, class: &str, bounded: bool) -> Result<Self, PassError> {
         let t = old.r#type();
         let element = elem(t);
         if shape(t).iter().any(|d| *d < 0) {
@@ -57,7 +56,7 @@ impl<'c> Memory<'c> {
         let (word, words) = (word(b, stored, lanes), words.max(1).to_string());
         let words = if bounded { &words } else { "?" };
         let r#type = b.ty(&format!("memref<{words}x{word}, #spirv.storage_class<{class}>>"));
-        Ok(Memory { r#type, value: None, element, stored, lanes, form })
+        Ok(Memory { r#type, value: None, element, stored, lanes })
     }
     pub fn at(self, value: V<'c>) -> Self {
         Memory { value: Some(value), ..self }
@@ -130,11 +129,6 @@ impl<'c> Memory<'c> {
     fn join(&self, b: &B<'c>, parts: &[V<'c>]) -> V<'c> {
         let bits = i64::from(read::bits(self.stored));
         let int = b.i((bits * parts.len() as i64) as u32);
-        if read::is_bf16(self.element) && self.form.converts_bf16 {
-            let pair = b.op1("vector.from_elements", parts, b.vector(2, b.f32()), &[]);
-            let pair = b.op1("spirv.FConvert", &[pair], b.vector(2, self.element), &[]);
-            return b.op1("spirv.Bitcast", &[pair], int, &[]);
-        }
         if read::is_bf16(self.element) {
             let [low, high] = [parts[0], parts[1]].map(|x| b.op1("arith.bitcast", &[x], int, &[]));
             let low = b.same("arith.shrui", &[low, b.cint(int, 16)]);
@@ -198,7 +192,7 @@ impl<'c> Memory<'c> {
 
 impl<'c> Rewrite<'c> {
     pub fn allocate(&mut self, b: &B<'c>, old: V<'c>, class: &str, op: &str) -> Result<(), PassError> {
-        let memory = Memory::plan(b, old, self.form, class, true)?;
+        let memory = Memory::plan(b, old, class, true)?;
         let value = b.op1(op, &[], memory.r#type, &[("operandSegmentSizes", b.i32s(&[0, 0]))]);
         self.memory.insert(key(old), memory.at(value));
         Ok(())

@@ -17,14 +17,13 @@
 //!   %w = memref.load %x[%i / 8]
 //!   %c0 = vector.extract %w[0] : i32        // elements 0 and 1, each an f32
 //! ```
-//! Where the profile's option `bf16-convert` says so, the device has bf16 as a type of its own to convert to and from, which
-//! rounds in one instruction; elsewhere rounding is integer arithmetic. Loops that a device would end too early get fewer and longer rounds ([`rounds`]).
+//! bf16 is rounded in integers: of SPV_KHR_bfloat16's conversion NVIDIA's driver makes a truncation. Loops that a device would end too early get fewer and longer rounds ([`rounds`]).
 //! Must not change what a kernel computes: no reassociation, no contraction, NaN and signed zero as MLIR defines them.
 //!
 //! Invariants, in every `gpu.module`:
 //! 1. buffers are the only arguments of a `gpu.func`, and it has no attributions;
 //! 2. no value is a vector but a word of memory, of 2 or 4 elements of 32 or 64 bits, or the parts of a 32-bit word;
-//! 3. no value or memory, but what `spirv.FConvert` makes, is of a type that SPIR-V lacks: bf16, f8, integers other than 1, 8, 16, 32 and 64 bits;
+//! 3. no value or memory is of a type that SPIR-V lacks: bf16, f8, integers other than 1, 8, 16, 32 and 64 bits;
 //!    `i1` is no memory type.
 
 mod divide;
@@ -40,8 +39,10 @@ mod vector;
 pub use matrix::FACTORS;
 use rewrite::Form;
 
-/// The profile's option: f32 becomes the nearest bf16, ties to even, by `OpFConvert`.
-const CONVERTS_BF16: &str = "bf16-convert";
+/// The profile's option for a device whose `FMax` and `FMin` have -0 below +0, which GLSL leaves open.
+const ORDERS_ZEROS: &str = "orders-zeros";
+/// The profile's option for a device whose arithmetic gives one NaN, that of all bits but the sign.
+const ONE_NAN: &str = "one-nan";
 /// On a `gpu.module`: an index in it may exceed 31 bits.
 pub const WIDE: &str = "zml.wide";
 /// On a buffer that is found by address: the offset of an element in bytes may exceed 31 bits.
@@ -86,8 +87,9 @@ impl Pass for SpirvValues {
                     zmlc_passes::ir::rewrite::set_attr(g, WIDE, unit);
                 }
                 let turns = rounds::plan(f, env.spec())?;
-                let converts_bf16 = env.spec().options.contains_key(CONVERTS_BF16);
-                rewrite::function(&B::before(context, f), f, Form { wide, converts_bf16 }, turns)?;
+                let says = |option| env.spec().options.contains_key(option);
+                let form = Form { wide, orders_zeros: says(ORDERS_ZEROS), has_one_nan: says(ONE_NAN) };
+                rewrite::function(&B::before(context, f), f, form, turns)?;
                 zmlc_passes::ir::rewrite::erase(f);
             }
         }
@@ -118,9 +120,6 @@ fn check(op: O) -> Result<(), String> {
         if buffers != entry.argument_count() || read::int_attr(op, "workgroup_attributions").unwrap_or(0) > 0 {
             return Err("takes more than buffers".into());
         }
-    }
-    if name(op) == "spirv.FConvert" {
-        return Ok(());
     }
     let arguments: Vec<_> = blocks(op).into_iter().flat_map(args).collect();
     for t in results(op).iter().chain(&arguments).map(ValueLike::r#type) {

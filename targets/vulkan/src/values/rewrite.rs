@@ -32,8 +32,10 @@ pub struct Rewrite<'c> {
 pub struct Form {
     /// Indices are of 64 bits.
     pub wide: bool,
-    /// The device converts f32 to bf16 and back.
-    pub converts_bf16: bool,
+    /// `FMax` and `FMin` have -0 below +0.
+    pub orders_zeros: bool,
+    /// Arithmetic gives one NaN, that of all bits but the sign.
+    pub has_one_nan: bool,
 }
 
 /// The type that an element is held in: bf16 as f32, f8 as its bits.
@@ -73,7 +75,7 @@ fn write_function<'c>(b: &B<'c>, f: O<'c>, form: Form, turns: rounds::Turns) -> 
     let argument_attrs = attr(f, "arg_attrs").map(read::array).unwrap_or_default();
     // What is found by address may be larger than a type can say.
     let bounded = |i: usize| argument_attrs.get(i).is_none_or(|a| read::dict_get(*a, "zml.address").is_none());
-    let memories = buffers.iter().enumerate().map(|(i, v)| Memory::plan(b, *v, form, "StorageBuffer", bounded(i)));
+    let memories = buffers.iter().enumerate().map(|(i, v)| Memory::plan(b, *v, "StorageBuffer", bounded(i)));
     let memories = memories.collect::<Result<Vec<_>, _>>()?;
     let types: Vec<Type> = memories.iter().map(|m| m.r#type).collect();
     let words = (!scalars.is_empty()).then(|| push_constants(b, scalars.len()));

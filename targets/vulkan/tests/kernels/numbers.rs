@@ -2,6 +2,7 @@
 
 use crate::support::{build, build_without, fixture, pack, run, spec, unpack, with_subgroups, zeros};
 use half::{bf16, f16};
+use zmlc_passes::spec::DeviceSpec;
 
 /// One thread an element: `body` makes `%y` from `%x` (and `%z`, a second input of the same type).
 fn pointwise(n: usize, from: &str, to: &str, body: &str) -> String {
@@ -20,7 +21,18 @@ fn pointwise(n: usize, from: &str, to: &str, body: &str) -> String {
     )
 }
 fn compute(from: &str, to: &str, body: &str, a: Vec<u8>, b: Vec<u8>, n: usize, out: usize) -> Option<Vec<u8>> {
-    let built = build(&pointwise(n, from, to, body), &spec()).unwrap_or_else(|e| panic!("{body}: {e}"));
+    compute_by(&spec(), from, to, body, [a, b], n, out)
+}
+fn compute_by(
+    spec: &DeviceSpec,
+    from: &str,
+    to: &str,
+    body: &str,
+    [a, b]: [Vec<u8>; 2],
+    n: usize,
+    out: usize,
+) -> Option<Vec<u8>> {
+    let built = build(&pointwise(n, from, to, body), spec).unwrap_or_else(|e| panic!("{body}: {e}"));
     Some(run(&built, 0, &[a, b, vec![0; n * out]], &[])?.swap_remove(2))
 }
 /// `body` on f32 pairs.
@@ -196,6 +208,36 @@ fn bf16_arithmetic_rounds_once_an_operation() {
         return;
     };
     assert_eq!(got, pack(&a));
+}
+
+/// What a device makes of NaN and of zeros is used where its profile says so: no case of its own for NaN where arithmetic is
+/// rounded, nor for zeros in a maximum.
+#[test]
+fn what_a_profile_says_of_nan_and_zeros() {
+    let mut spec = spec();
+    spec.options.extend(["one-nan", "orders-zeros"].map(|o| (o.to_string(), "true".to_string())));
+    let special = [1.0, -1.0, 1.0078125, 3.0, -257.0, 0.0, f32::MAX, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 1e-20];
+    let pairs = special.iter().flat_map(|a| special.map(|b| (bf16::from_f32(*a), bf16::from_f32(b))));
+    let (a, b): (Vec<bf16>, Vec<bf16>) = pairs.unzip();
+    let n = a.len();
+    type Binary = fn(f32, f32) -> f32;
+    let nan_wins: Binary = |x, y| if x.is_nan() || y.is_nan() { f32::NAN } else { x.max(y) };
+    let ops: [(&str, Binary); 4] =
+        [("addf", |x, y| x + y), ("subf", |x, y| x - y), ("mulf", |x, y| x * y), ("maximumf", nan_wins)];
+    for (op, f) in ops {
+        let body = format!("%y = arith.{op} %x, %z : bf16");
+        let inputs = [pack(&a), pack(&b)];
+        let Some(got) = compute_by(&spec, "bf16", "bf16", &body, inputs, n, 2) else { return };
+        for (i, got) in unpack::<bf16>(&got).into_iter().enumerate() {
+            let want = bf16::from_f32(f(a[i].to_f32(), b[i].to_f32()));
+            assert!(got == want || (got.is_nan() && want.is_nan()), "{op} {} {} is {got}, not {want}", a[i], b[i]);
+        }
+    }
+    let cases = |spec: &DeviceSpec| {
+        let text = pointwise(8, "bf16", "bf16", "%m = arith.mulf %x, %z : bf16\n%y = arith.maximumf %m, %z : bf16");
+        build(&text, spec).expect("builds").text(0).matches("OpSelect").count()
+    };
+    assert_eq!((cases(&spec), cases(&self::spec())), (1, 4));
 }
 
 #[test]
