@@ -18,12 +18,9 @@ pub fn lower<'c>(context: &'c Context, module: &Module<'c>) {
         let is_quotient = def(x).is_some_and(|d| name(d) == "arith.divf");
         if is_quotient && read::bits(from) == 32 && read::bits(to) == 16 {
             let b = B::before(context, op);
-            let attributes = [
-                ("intrin", b.str("llvm.arithmetic.fence.f32")),
-                ("op_bundle_sizes", b.i32s(&[])),
-                ("operandSegmentSizes", b.i32s(&[1, 0])),
-            ];
-            set_operand(op, 0, b.op1("llvm.call_intrinsic", &[x], from, &attributes));
+            // No instruction. LLVM's own fence ends compilation where it lies in a bundle.
+            let attributes = [("asm_string", b.attr("\"\"")), ("constraints", b.str("=v,0"))];
+            set_operand(op, 0, b.op1("llvm.inline_asm", &[x], from, &attributes));
         }
     }
 }

@@ -298,6 +298,44 @@ fn damaged_code_objects_are_refused() {
     }
 }
 
+/// Of so few elements that they are in scalar registers.
+#[test]
+fn few_quotients_of_f16() {
+    let text = r#"gpu.module @k {
+  gpu.func @k(%a: memref<2xf16> {zml.access = "read"}, %c: memref<2xf16> {zml.access = "read"}, %r: memref<2xf16> {zml.access = "write"}) kernel
+      attributes {known_block_size = array<i32: 64, 1, 1>, zml.grid = array<i32: 1, 1, 1>} {
+    %zero = arith.constant 0 : index
+    %one = arith.constant 1 : index
+    %t = gpu.thread_id x
+    %first = arith.cmpi ult, %t, %one : index
+    scf.if %first {
+      %x = vector.load %a[%zero] {alignment = 4 : i64} : memref<2xf16>, vector<2xf16>
+      %y = vector.load %c[%zero] {alignment = 4 : i64} : memref<2xf16>, vector<2xf16>
+      %x0 = vector.extract %x[0] : f16 from vector<2xf16>
+      %x1 = vector.extract %x[1] : f16 from vector<2xf16>
+      %y0 = vector.extract %y[0] : f16 from vector<2xf16>
+      %y1 = vector.extract %y[1] : f16 from vector<2xf16>
+      %p0 = arith.extf %x0 : f16 to f32
+      %p1 = arith.extf %x1 : f16 to f32
+      %s0 = arith.extf %y0 : f16 to f32
+      %s1 = arith.extf %y1 : f16 to f32
+      %q0 = arith.divf %p0, %s0 : f32
+      %q1 = arith.divf %p1, %s1 : f32
+      %z0 = arith.truncf %q0 : f32 to f16
+      %z1 = arith.truncf %q1 : f32 to f16
+      %z = vector.from_elements %z0, %z1 : vector<2xf16>
+      vector.store %z, %r[%zero] {alignment = 4 : i64} : memref<2xf16>, vector<2xf16>
+    }
+    gpu.return
+  }
+}"#;
+    for (chip, ..) in MACHINES {
+        let spec = spec(chip);
+        let assembly = Rocm.disassemble(&build(text, &spec).unwrap()[0].bytes, &spec).unwrap();
+        assert_eq!(assembly.matches("v_div_fixup_f32").count(), 2, "{chip}\n{assembly}");
+    }
+}
+
 /// Instructions that tinygrad's emulator does not have, or has in part.
 #[test]
 fn quotients_and_halves_of_registers_are_what_emulators_know() {
