@@ -22,6 +22,7 @@ pub fn context() -> Context {
     let registry = DialectRegistry::new();
     register_all_dialects(&registry);
     let context = Context::new();
+    crate::ir::forget_iterators();
     context.append_dialect_registry(&registry);
     context.load_all_available_dialects();
     register_all_llvm_translations(&context);

@@ -6,12 +6,28 @@ use super::{
 };
 use melior::ir::{AffineMap, Attribute};
 use mlir_sys::*;
+use std::{cell::RefCell, collections::HashMap};
 
 pub fn map_attr<'c>(m: AffineMap<'c>) -> Attribute<'c> {
     unsafe { Attribute::from_raw(mlirAffineMapAttrGet(m.to_raw())) }
 }
 fn map_of<'c>(a: Attribute<'c>) -> AffineMap<'c> {
     unsafe { AffineMap::from_raw(mlirAffineMapAttrGetValue(a.to_raw())) }
+}
+
+thread_local! {
+    /// By context and attribute, of which each context has one a kind.
+    static REDUCTIONS: RefCell<HashMap<(usize, usize), bool>> = RefCell::default();
+}
+/// The C API has no reader for the iterator enum: what is printed of it is looked at once, for that takes long.
+fn is_reduction(iterator: Attribute) -> bool {
+    let raw = iterator.to_raw();
+    let known = (unsafe { mlirAttributeGetContext(raw) }.ptr as usize, raw.ptr as usize);
+    REDUCTIONS.with_borrow_mut(|all| *all.entry(known).or_insert_with(|| iterator.to_string().contains("reduction")))
+}
+/// A new context may lie where an old one did.
+pub(crate) fn forget_iterators() {
+    REDUCTIONS.with_borrow_mut(HashMap::clear);
 }
 
 pub struct Generic<'c> {
@@ -31,8 +47,7 @@ impl<'c> Generic<'c> {
         let n = i32s_attr(op, "operandSegmentSizes")?[0] as usize;
         let all = operands(op);
         let maps = array(attr(op, "indexing_maps")?).into_iter().map(map_of).collect();
-        // The C API has no reader for the iterator enum: look at the printed form.
-        let reduces = array(attr(op, "iterator_types")?).iter().map(|a| a.to_string().contains("reduction")).collect();
+        let reduces = array(attr(op, "iterator_types")?).into_iter().map(is_reduction).collect();
         Some(Generic { op, ins: all[..n].to_vec(), outs: all[n..].to_vec(), maps, reduces, body: block(op, 0) })
     }
     pub fn loops(&self) -> usize {

@@ -14,6 +14,7 @@ pub mod rewrite;
 
 pub use build::B;
 pub use fragment::Fragment;
+pub(crate) use generic::forget_iterators;
 pub use generic::{Generic, map_attr, unwidened, widens};
 pub use melior::ir::{AttributeLike, BlockLike, TypeLike, ValueLike, operation::OperationLike};
 pub(crate) use read::op_ref;
