@@ -20,7 +20,7 @@ fn main() {
     for function in Function::ALL {
         let [fused, split] = [true, false].map(|fused| match &arguments[..] {
             [format, count] if format == "f64" => ulp64::sweep(*function, &Cpu64 { fused }, number(count)).to_string(),
-            [step] => ulp::sweep(*function, &Cpu { fused, unit: false }, number(step)).to_string(),
+            [step] => ulp::sweep(*function, &Cpu { fused, unit: false, short: false }, number(step)).to_string(),
             _ => panic!("ulp STEP, or ulp f64 COUNT"),
         });
         println!("| `{}` | {fused} | {split} |", function.op());

@@ -47,6 +47,8 @@ pub fn with_diagnostics<T>(context: &Context, f: impl FnOnce() -> T) -> (T, Vec<
 /// Runs an upstream pipeline, `builtin.module(canonicalize,cse)`.
 pub fn run_pipeline<'c>(context: &'c Context, module: &mut Module<'c>, pipeline: &str) -> Result<(), PassError> {
     let manager = PassManager::new(context);
+    // Not after each of them: what the whole leaves is verified, as after every pass.
+    manager.enable_verifier(false);
     parse_pass_pipeline(manager.as_operation_pass_manager(), pipeline)
         .map_err(|e| PassError::Bug(format!("pipeline `{pipeline}`: {e}")))?;
     let (result, said) = with_diagnostics(context, || manager.run(module));

@@ -54,7 +54,7 @@ fn divisions_by_one_number() {
 /// of 25 bits and a small c.
 #[test]
 fn quotients_by_a_reciprocal_are_rounded_once() {
-    let m = Cpu { fused: true, unit: false };
+    let m = Cpu { fused: true, unit: false, short: false };
     let mut tried = 0;
     let mut check = |a: i64, s: u32| {
         let (a, s) = (a as f32, s as f32);
@@ -108,10 +108,23 @@ fn every_expansion_is_as_accurate_as_stated() {
         let [most, split] = allowed(*function);
         let machines = [(true, false, most), (false, false, split), (true, true, most)];
         for (fused, unit, most) in machines {
-            let worst = ulp::sweep(*function, &Cpu { fused, unit }, 50_021);
+            let worst = ulp::sweep(*function, &Cpu { fused, unit, short: false }, 50_021);
             assert!(worst.samples > 80_000);
             assert!(worst.ulp <= most, "{} with fused {fused}, unit {unit}: {worst}", function.op());
         }
+    }
+}
+
+/// By a unit for 2^x, a result that is rounded to bf16 is the nearest one but where the true value is as near to two.
+#[test]
+fn tanh_for_bf16() {
+    let m = Cpu { fused: true, unit: true, short: true };
+    for bits in 0..=u16::MAX {
+        let x = f32::from_bits(u32::from(bits) << 16);
+        let (found, want) = (Function::Tanh.apply(&m, &[x]), f64::from(x).tanh());
+        let close = (f64::from(found) - want).abs() <= want.abs() * 2f64.powi(-17);
+        assert!(close || (found.is_nan() && x.is_nan()), "tanh {x} is {found}, not {want}");
+        assert!(x.is_nan() || found.is_sign_negative() == x.is_sign_negative(), "tanh {x} is {found}");
     }
 }
 
@@ -156,7 +169,7 @@ const ANGLES: [(f64, f64, f64); 6] = [
 /// Numbers that do not come from a library: Payne and Hanek's hard case is the f32 nearest to a multiple of pi/2.
 #[test]
 fn hand_picked_values() {
-    let m = Cpu { fused: true, unit: false };
+    let m = Cpu { fused: true, unit: false, short: false };
     let one = |f: Function, x: f32| f.apply(&m, &[x]);
     // 16367173 * 2^72 is within 1.6e-9 of a multiple of pi/2 (Muller, Elementary Functions, "worst cases for range reduction").
     let hard = 16_367_173.0 * 2f32.powi(72);

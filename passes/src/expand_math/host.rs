@@ -3,10 +3,12 @@
 use super::machine::Machine;
 
 /// The host's own arithmetic in f32. `fused`: whether `fma` rounds once. `unit`: whether there is a unit for 2^x.
+/// `short`: whether results are rounded to bf16.
 #[derive(Clone, Copy, Debug)]
 pub struct Cpu {
     pub fused: bool,
     pub unit: bool,
+    pub short: bool,
 }
 /// The same in f64.
 #[derive(Clone, Copy, Debug)]
@@ -15,7 +17,7 @@ pub struct Cpu64 {
 }
 
 macro_rules! host {
-    ($machine:ty, $float:ty, $bits:ty, $signed:ty, $double:ty, $unit:expr) => {
+    ($machine:ty, $float:ty, $bits:ty, $signed:ty, $double:ty, $has:expr) => {
         impl Machine for $machine {
             type Real = $float;
             type F = $float;
@@ -44,8 +46,12 @@ macro_rules! host {
                 a / b
             }
             fn has_unit(&self) -> bool {
-                let has_unit: fn(&$machine) -> bool = $unit;
-                has_unit(self)
+                let has: fn(&$machine) -> (bool, bool) = $has;
+                has(self).0
+            }
+            fn is_short(&self) -> bool {
+                let has: fn(&$machine) -> (bool, bool) = $has;
+                has(self).1
             }
             fn exp2_by_unit(&self, x: $float) -> $float {
                 let y = (x as f64).exp2() as $float;
@@ -158,5 +164,5 @@ macro_rules! host {
         }
     };
 }
-host!(Cpu, f32, u32, i32, u64, |m| m.unit);
-host!(Cpu64, f64, u64, i64, u128, |_| false);
+host!(Cpu, f32, u32, i32, u64, |m| (m.unit, m.short));
+host!(Cpu64, f64, u64, i64, u128, |_| (false, false));

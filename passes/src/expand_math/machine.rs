@@ -34,9 +34,7 @@ pub trait Machine: Sized {
     fn exp2_by_unit(&self, x: Self::F) -> Self::F;
     fn has_unit(&self) -> bool;
     /// Whether each result is rounded to bf16.
-    fn is_short(&self) -> bool {
-        false
-    }
+    fn is_short(&self) -> bool;
     /// a within 0 and 1; of NaN either.
     fn saturate(&self, a: Self::F) -> Self::F {
         let a = self.sel(self.lt(self.c(0.0), a), a, self.c(0.0));

@@ -7,7 +7,7 @@
 //!    %r = linalg.reduce ins(%p : tensor<1024xf32>) outs(%init) dimensions = [0]
 //! ```
 //!
-//! A softmax of rows that a workgroup cannot keep has its maximum and its sum from parts of the rows.
+//! A softmax has the maximum of its numbers, and of rows that a workgroup cannot keep maximum and sum from one reading.
 //!
 //! Attention of few rows over many positions becomes attention over parts of them, and what puts these together.
 //!

@@ -31,7 +31,7 @@ pub(super) fn cut(n: i64, parts: i64) -> (i64, i64) {
 }
 
 pub fn split<'c>(b: &B<'c>, op: O<'c>, spec: &DeviceSpec) {
-    if has_attr(op, "zml.partial") || matches!(Combiner::of_reduce(op), Combiner::Serial) {
+    if has_attr(op, "zml.partial") || matches!(Combiner::of_reduce(op), Combiner::Serial | Combiner::Online) {
         return;
     }
     let all = operands(op);

@@ -53,11 +53,6 @@ impl<'c> Softmax<'c> {
         };
         let [x, m] = difference.ins[..] else { return None };
         let n = shape(x.r#type()).len();
-        let straight = |g: &Generic<'c>, i: usize, dims: usize| {
-            let map = g.in_map(i);
-            map.result_count() == dims
-                && (0..dims).all(|d| map.result(d).is_ok_and(|e| e.is_dim() && e.dim_position() == d))
-        };
         let max = def(m)?;
         let fits = one(&exp, "math.exp")
             && one(&difference, "arith.subf")
@@ -69,22 +64,39 @@ impl<'c> Softmax<'c> {
             && bits(elem(x.r#type())) == 32;
         fits.then_some(Softmax { x, max, sum, difference: from, exponentials })
     }
-    /// Whether the maximum starts from minus infinity and the sum from zero.
-    fn starts_from_nothing(&self) -> bool {
-        let starts = |op: O<'c>, from: f64| {
-            let value = def(operand(op, 1)).filter(|f| name(*f) == "linalg.fill").and_then(|f| def(operand(f, 0)));
-            let value = value.and_then(|c| attr(c, "value")).and_then(|a| FloatAttribute::try_from(a).ok());
-            value.is_some_and(|v| v.value() == from)
+    /// Whether all that is made of the differences and their exponentials is NaN where the sum is.
+    fn goes_through_the_sum(&self) -> bool {
+        let own = [def(self.exponentials).map(op_key), Some(op_key(self.sum))];
+        [self.difference, self.exponentials].into_iter().all(|of| {
+            let others = uses(of).into_iter().map(|u| u.0).filter(|user| !own.contains(&Some(op_key(*user))));
+            others.into_iter().all(|user| self.joins_the_sum(user, of))
+        })
+    }
+    /// Whether an op combines each element of `of` with the sum of its row.
+    fn joins_the_sum(&self, user: O<'c>, of: V<'c>) -> bool {
+        let n = shape(self.x.r#type()).len();
+        // Elementwise and reshaped, so in the same order.
+        let from_sum = |v: V<'c>| {
+            let mut v = v;
+            while let Some(op) = def(v) {
+                v = match Generic::of(op).filter(passes_on) {
+                    Some(g) if g.ins.len() == 1 && g.in_map(0).is_identity() => g.ins[0],
+                    None if ["tensor.expand_shape", "tensor.collapse_shape"].contains(&name(op)) => operand(op, 0),
+                    _ => break,
+                };
+            }
+            key(v) == key(result(self.sum, 0))
         };
-        starts(self.max, f64::NEG_INFINITY) && starts(self.sum, 0.0)
+        let Some(g) = Generic::of(user).filter(passes_on) else { return false };
+        let reads = |wanted: &dyn Fn(V<'c>) -> bool, dims: usize| {
+            (0..g.ins.len()).any(|i| wanted(g.ins[i]) && straight(&g, i, dims) && !uses(arg(g.body, i)).is_empty())
+        };
+        reads(&|v| key(v) == key(of), n) && reads(&from_sum, n - 1)
     }
     /// The maximum need not be NaN where an element is, if nothing reads it that does not read the sum.
     fn of_numbers(&self, b: &B<'c>) {
-        let [max, exp] = [self.max, def(self.exponentials).expect("it is computed")];
-        let is_own = |user: &O| [op_key(exp), op_key(self.sum)].contains(&op_key(*user));
-        let others = || [self.difference, self.exponentials].into_iter().flat_map(uses).map(|u| u.0);
-        let only = uses(result(max, 0)).len() == 1 && others().all(|user| is_own(&user) || self.joins_the_sum(user));
-        if only {
+        let max = self.max;
+        if uses(result(max, 0)).len() == 1 && starts_from(self.max, f64::NEG_INFINITY) && self.goes_through_the_sum() {
             let b = B::before(b.c, max).labelled(str_attr(max, "zml.op").unwrap_or_default());
             let along = i64s_attr(max, "dimensions").unwrap_or_default();
             let of_numbers =
@@ -93,33 +105,16 @@ impl<'c> Softmax<'c> {
             rewrite::erase(max);
         }
     }
-    /// Whether an elementwise op gives NaN where the sum is.
-    fn joins_the_sum(&self, user: O<'c>) -> bool {
-        const PASS_ON: [&str; 6] = ["arith.addf", "arith.subf", "arith.mulf", "arith.divf", "arith.truncf", "math.log"];
-        let passes_on = |g: &Generic<'c>| {
-            let (last, body) =
-                ops(g.body).split_last().map(|(_, body)| (body.len(), body.to_vec())).unwrap_or_default();
-            last == 1
-                && body.iter().all(|op| PASS_ON.contains(&name(*op)) && operands(*op).iter().all(|v| def(*v).is_none()))
-        };
-        let from_sum = |v: &V<'c>| {
-            let mut v = *v;
-            while let Some(g) = def(v).and_then(Generic::of)
-                && passes_on(&g)
-                && let [only] = g.ins[..]
-            {
-                v = only;
-            }
-            key(v) == key(result(self.sum, 0))
-        };
-        Generic::of(user).is_some_and(|g| !g.reduces.contains(&true) && passes_on(&g) && g.ins.iter().any(from_sum))
-    }
-    /// What is made of the row's elements reads a new maximum and a new sum.
+    /// What is made of the row's elements reads a new maximum and a new sum, which is NaN where all are minus infinity.
     fn replace(&self, b: &B<'c>, max: V<'c>, sum: V<'c>) {
         let f = elem(self.x.r#type());
         let extents = shape(self.x.r#type());
         let dims: Vec<usize> = (0..extents.len()).collect();
-        let outer = &dims[..dims.len() - 1];
+        let (outer, of_rows) = (&dims[..dims.len() - 1], &extents[..dims.len() - 1]);
+        let sum = b.map(of_rows, f, &[(sum, outer), (max, outer)], |b, a| {
+            let is_nothing = b.cmpf("oeq", a[1], b.cfloat(f, f64::NEG_INFINITY));
+            b.select(is_nothing, b.cfloat(f, f64::NAN), a[0])
+        });
         let difference =
             b.map(&extents, f, &[(self.x, &dims), (max, outer)], |b, a| b.same("arith.subf", &[a[0], a[1]]));
         let exponentials = b.map(&extents, f, &[(difference, &dims)], |b, a| b.same("math.exp", &[a[0]]));
@@ -139,6 +134,23 @@ impl<'c> Softmax<'c> {
         users.retain(|u| Some(op_key(*u)) != exp && op_key(*u) != op_key(self.sum));
         users.iter().all(|u| place(*u) > place(self.sum))
     }
+}
+/// Whether input `i` is read by the first `dims` loops in order.
+fn straight(g: &Generic, i: usize, dims: usize) -> bool {
+    let map = g.in_map(i);
+    map.result_count() == dims && (0..dims).all(|d| map.result(d).is_ok_and(|e| e.is_dim() && e.dim_position() == d))
+}
+/// Whether a generic is one op on elements that gives NaN of NaN.
+fn passes_on(g: &Generic) -> bool {
+    const PASS_ON: [&str; 6] = ["arith.addf", "arith.subf", "arith.mulf", "arith.divf", "arith.truncf", "math.log"];
+    let [op, _] = ops(g.body)[..] else { return false };
+    g.is_parallel() && PASS_ON.contains(&name(op)) && g.out_map(0).is_identity()
+}
+/// Whether a reduction starts from this number.
+fn starts_from(op: O, number: f64) -> bool {
+    let value = def(operand(op, 1)).filter(|f| name(*f) == "linalg.fill").and_then(|f| def(operand(f, 0)));
+    let value = value.and_then(|c| attr(c, "value")).and_then(|a| FloatAttribute::try_from(a).ok());
+    value.is_some_and(|v| v.value() == number)
 }
 /// What `op` reduces, if it reduces the last dimension of one tensor by `by`.
 fn along_last<'c>(op: O<'c>, by: &str) -> Option<V<'c>> {
@@ -163,7 +175,8 @@ pub fn split<'c>(b: &B<'c>, sum: O<'c>, spec: &DeviceSpec) {
     if rows == 0 || !s.is_read_later() {
         return;
     }
-    if rows >= i64::from(spec.multiprocessors()) && s.starts_from_nothing() {
+    let is_plain = starts_from(s.max, f64::NEG_INFINITY) && starts_from(s.sum, 0.0) && s.goes_through_the_sum();
+    if rows >= i64::from(spec.multiprocessors()) && is_plain {
         return in_one_reading(b, &s);
     }
     let (count, part) = cut(*length, parts(rows, *length, false, spec).max(length / PART).max(1));
@@ -199,13 +212,10 @@ pub fn split<'c>(b: &B<'c>, sum: O<'c>, spec: &DeviceSpec) {
     s.replace(b, m, sum);
 }
 fn in_one_reading<'c>(b: &B<'c>, s: &Softmax<'c>) {
-    let f = elem(s.x.r#type());
     let extents = shape(s.x.r#type());
     let last = extents.len() - 1;
     let inits = online::start(b).map(|x| b.fill(x, &extents[..last]));
     let both = b.reduce(&[s.x, s.x], &inits, &[last as i64], |b, a| online::step(b, [a[2], a[3]], &a[..1]).to_vec());
     rewrite::set_attr(both, online::ONLINE, b.unit());
-    rewrite::set_attr(both, "zml.partial", b.unit());
-    debug_assert!(results(both).iter().all(|r| elem(r.r#type()) == f));
     s.replace(b, result(both, 0), result(both, 1));
 }

@@ -246,12 +246,21 @@ fn models() {
     all_same(&["causal_attention", "mnist_mlp_b1"], true);
 }
 /// More elements than a workgroup keeps: maximum and sum in one reading where the rows fill the device, else of parts; then
-/// what is made of them.
+/// what is made of them. A row of minus infinities, one that begins with NaN, and one that begins with the largest.
 #[test]
 fn softmax_of_long_rows() {
     let text = "module @m {
-  func.func @main(%x: tensor<3x40960xf32>) -> tensor<3x40960xf32> {
+  func.func @main(%given: tensor<3x40960xf32>) -> (tensor<3x40960xf32>, tensor<3xf32>) {
     %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+    %special = stablehlo.constant dense<[0xFF800000, 0x7FC00000, 9.0]> : tensor<3xf32>
+    %rows = stablehlo.broadcast_in_dim %special, dims = [0] : (tensor<3xf32>) -> tensor<3x40960xf32>
+    %at = stablehlo.iota dim = 1 : tensor<3x40960xi32>
+    %first = stablehlo.constant dense<1> : tensor<3x40960xi32>
+    %is_first = stablehlo.compare LT, %at, %first : (tensor<3x40960xi32>, tensor<3x40960xi32>) -> tensor<3x40960xi1>
+    %row = stablehlo.iota dim = 0 : tensor<3x40960xi32>
+    %is_top = stablehlo.compare LT, %row, %first : (tensor<3x40960xi32>, tensor<3x40960xi32>) -> tensor<3x40960xi1>
+    %is_special = stablehlo.or %is_first, %is_top : tensor<3x40960xi1>
+    %x = stablehlo.select %is_special, %rows, %given : tensor<3x40960xi1>, tensor<3x40960xf32>
     %m = stablehlo.reduce(%x init: %low) applies stablehlo.maximum across dimensions = [1] : (tensor<3x40960xf32>, tensor<f32>) -> tensor<3xf32>
     %mb = stablehlo.broadcast_in_dim %m, dims = [0] : (tensor<3xf32>) -> tensor<3x40960xf32>
     %d = stablehlo.subtract %x, %mb : tensor<3x40960xf32>
@@ -260,7 +269,7 @@ fn softmax_of_long_rows() {
     %s = stablehlo.reduce(%e init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<3x40960xf32>, tensor<f32>) -> tensor<3xf32>
     %sb = stablehlo.broadcast_in_dim %s, dims = [0] : (tensor<3xf32>) -> tensor<3x40960xf32>
     %p = stablehlo.divide %e, %sb : tensor<3x40960xf32>
-    return %p : tensor<3x40960xf32>
+    return %p, %s : tensor<3x40960xf32>, tensor<3xf32>
   }
 }";
     let p = prepared("softmax.mlir", text.into());
@@ -270,6 +279,43 @@ fn softmax_of_long_rows() {
         assert_eq!(said, format!("{kernels} kernels, same"));
         let text = fused(&p, &spec).expect("just done");
         assert!(text.contains(holds), "{text}");
+    }
+}
+/// NaN goes through the sum of a softmax; where what is read does not go through it, through the maximum.
+#[test]
+fn softmax_of_nan() {
+    let program = |init: &str, by: &str, results: &str| {
+        format!(
+            "module @m {{
+  func.func @main(%given: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {{
+    %at = stablehlo.iota dim = 0 : tensor<16xi32>
+    %sixth = stablehlo.constant dense<6> : tensor<16xi32>
+    %is = stablehlo.compare EQ, %at, %sixth : (tensor<16xi32>, tensor<16xi32>) -> tensor<16xi1>
+    %mask = stablehlo.reshape %is : (tensor<16xi1>) -> tensor<4x4xi1>
+    %nan = stablehlo.constant dense<0x7FC00000> : tensor<4x4xf32>
+    %x = stablehlo.select %mask, %nan, %given : tensor<4x4xi1>, tensor<4x4xf32>
+    %low = stablehlo.constant dense<{init}> : tensor<f32>
+    %m = stablehlo.reduce(%x init: %low) applies stablehlo.maximum across dimensions = [1] : (tensor<4x4xf32>, tensor<f32>) -> tensor<4xf32>
+    %mb = stablehlo.broadcast_in_dim %m, dims = [0] : (tensor<4xf32>) -> tensor<4x4xf32>
+    %d = stablehlo.subtract %x, %mb : tensor<4x4xf32>
+    %e = stablehlo.exponential %d : tensor<4x4xf32>
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %s = stablehlo.reduce(%e init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<4x4xf32>, tensor<f32>) -> tensor<4xf32>
+    %sb = stablehlo.broadcast_in_dim %s, dims = [{by}] : (tensor<4xf32>) -> tensor<4x4xf32>
+    %p = stablehlo.divide %e, %sb : tensor<4x4xf32>
+    return {results} : tensor<4x4xf32>, tensor<4x4xf32>
+  }}
+}}"
+        )
+    };
+    let cases = [("0xFF800000", "0", "%p, %p", true), ("0xFF800000", "1", "%p, %p", false)];
+    let more = [("0xFF800000", "0", "%p, %e", false), ("0x7FC00000", "0", "%p, %p", false)];
+    for (init, by, results, of_numbers) in cases.into_iter().chain(more) {
+        let p = prepared("softmax.mlir", program(init, by, results).into());
+        let spec = super::kernels::spec();
+        same(&p, &spec, true).unwrap_or_else(|e| panic!("{init} {by} {results}: {e}"));
+        let text = fused(&p, &spec).expect("just done");
+        assert_eq!(text.contains("maxnumf"), of_numbers, "{init} {by} {results}: {text}");
     }
 }
 /// What a pad reads of a row beyond its edge it reads at a row of no orbit, and leaves it out.

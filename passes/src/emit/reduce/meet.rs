@@ -26,9 +26,10 @@ pub fn initial<'c>(em: &mut Em<'c>, b: &B<'c>, h: &Heavy<'c>, row: Ix, across: u
         .collect()
 }
 
-/// Whether an initial value is still to be taken in: a serial reduction starts from it, a partial one has none.
+/// Whether an initial value is still to be taken in: a serial reduction and one of exponentials start from it, a partial one
+/// has none.
 fn has_initial(h: &Heavy) -> bool {
-    !matches!(h.combiner, Combiner::Serial) && !has_attr(h.nest.op, "zml.partial")
+    !matches!(h.combiner, Combiner::Serial | Combiner::Online) && !has_attr(h.nest.op, "zml.partial")
 }
 
 /// Joins the parts of each of the thread's rows and makes the rows' values known to the engine. `partial`: by row,

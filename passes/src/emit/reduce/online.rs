@@ -8,7 +8,7 @@
 use super::pick::number_of;
 use crate::ir::*;
 
-/// On a `linalg.reduce` of a tensor, taken twice, to its maximum and the sum of its exponentials.
+/// On a `linalg.reduce` of a tensor, taken twice, to its maximum and the sum of its exponentials, from minus infinity and 0.
 pub const ONLINE: &str = "zml.online_softmax";
 
 /// exp(x - max), where a maximum over nothing gives 0.

@@ -141,7 +141,7 @@ impl Pick {
     }
 }
 
-/// The op where neither is NaN; else any number.
+/// The op where neither is NaN, and of NaN whatever a device makes of it: who takes it does not look at it then.
 pub fn number_of<'c>(b: &B<'c>, op: &str, x: V<'c>, y: V<'c>) -> V<'c> {
     b.op1(op, &[x, y], x.r#type(), &[("fastmath", b.attr("#arith.fastmath<nnan>"))])
 }

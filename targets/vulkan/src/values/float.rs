@@ -120,11 +120,15 @@ impl Form {
         b.op1("arith.bitcast", &[b.same("arith.andi", &[y, c(0xffff_0000)])], b.f32(), &[])
     }
 }
-/// Whether arithmetic makes the value, on all ways.
+/// Whether arithmetic makes the value, on all ways; not what a driver may make a change of sign of.
 fn is_computed(x: V) -> bool {
     let Some(op) = read::def(x) else { return false };
+    let has = |is: fn(f64) -> bool| read::operands(op).into_iter().any(|v| constant(v).is_some_and(is));
     match name(op) {
-        "arith.addf" | "arith.subf" | "arith.mulf" | "arith.divf" | "math.fma" | "math.sqrt" => true,
+        "arith.addf" | "arith.subf" => !has(|c| c == 0.0),
+        "arith.mulf" | "arith.divf" => !has(|c| c.abs() == 1.0),
+        "math.fma" => !has(|c| c == 0.0 || c.abs() == 1.0),
+        "math.sqrt" => true,
         "scf.if" => read::blocks(op).into_iter().all(|way| {
             let end = *read::ops(way).last().expect("a way yields");
             is_computed(read::operand(end, read::result_number(x)))

@@ -17,7 +17,8 @@
 //!   %w = memref.load %x[%i / 8]
 //!   %c0 = vector.extract %w[0] : i32        // elements 0 and 1, each an f32
 //! ```
-//! bf16 is rounded in integers: of SPV_KHR_bfloat16's conversion NVIDIA's driver makes a truncation. Loops that a device would end too early get fewer and longer rounds ([`rounds`]).
+//! bf16 is rounded in integers: of SPV_KHR_bfloat16's conversion NVIDIA's driver makes a truncation.
+//! Loops that a device would end too early get fewer and longer rounds ([`rounds`]).
 //! Must not change what a kernel computes: no reassociation, no contraction, NaN and signed zero as MLIR defines them.
 //!
 //! Invariants, in every `gpu.module`:
@@ -87,7 +88,7 @@ impl Pass for SpirvValues {
                     zmlc_passes::ir::rewrite::set_attr(g, WIDE, unit);
                 }
                 let turns = rounds::plan(f, env.spec())?;
-                let says = |option| env.spec().options.contains_key(option);
+                let says = |option| env.spec().options.get(option).is_some_and(|s| s == "true");
                 let form = Form { wide, orders_zeros: says(ORDERS_ZEROS), has_one_nan: says(ONE_NAN) };
                 rewrite::function(&B::before(context, f), f, form, turns)?;
                 zmlc_passes::ir::rewrite::erase(f);
