@@ -83,10 +83,16 @@ fn in_time(run: &Run, done: Result<()>) -> Result<()> {
     done
 }
 
-/// On stdout. A closed pipe ends the output, not the program with a panic.
+/// On stdout. A closed pipe ends the output alone; what cannot be written otherwise ends the program.
 fn say(text: &str) {
     let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+            complain(false, "output", &format!("cannot write to stdout: {e}"));
+            std::process::exit(1);
+        }
+        _ => {}
+    }
 }
 
 fn complain(json: bool, code: &str, message: &str) {

@@ -86,7 +86,7 @@ pub fn inputs(entry: &Entry, arguments: &[String]) -> Result<Vec<HostTensor>> {
 /// As [`inputs`], with what is not given made up.
 pub fn inputs_or_random(entry: &Entry, arguments: &[String]) -> Result<Vec<HostTensor>> {
     let all = given(entry, arguments)?.into_iter().zip(entry.inputs()).enumerate();
-    Ok(all.map(|(i, (v, (_, t)))| v.unwrap_or_else(|| random(t, 1 + i as u64))).collect())
+    all.map(|(i, (v, (_, t)))| v.map_or_else(|| random(t, 1 + i as u64), Ok)).collect()
 }
 
 fn given(entry: &Entry, arguments: &[String]) -> Result<Vec<Option<HostTensor>>> {
@@ -100,7 +100,7 @@ fn given(entry: &Entry, arguments: &[String]) -> Result<Vec<Option<HostTensor>>>
         }
         let i = find_tensor("input", tensors.iter().copied(), which)?;
         let value = match seed(from)? {
-            Some(seed) => random(tensors[i], seed),
+            Some(seed) => random(tensors[i], seed)?,
             None => one(Path::new(from), tensors[i])?,
         };
         if values[i].replace(value).is_some() {
@@ -121,7 +121,9 @@ fn every(from: &str, tensors: &[&Tensor], values: &mut [Option<HostTensor>]) -> 
     let open = values.iter_mut().zip(tensors).enumerate().filter(|(_, (v, _))| v.is_none());
     if let Some(seed) = seed(from)? {
         // Inputs of one type still differ.
-        open.for_each(|(i, (v, t))| *v = Some(random(t, seed.wrapping_add(i as u64))));
+        for (i, (v, t)) in open {
+            *v = Some(random(t, seed.wrapping_add(i as u64))?);
+        }
         return Ok(());
     }
     let path = Path::new(from);

@@ -1,6 +1,7 @@
 //! Values as numbers, for people to read and for random inputs.
 
 use super::HostTensor;
+use crate::error::{Error, Result};
 use serde_json::Value;
 use zml_format::{DType, Tensor};
 
@@ -127,8 +128,8 @@ fn decode(l: Layout, code: u32) -> f64 {
 }
 
 /// Values that depend on nothing but `seed` and the tensor's type: floats between -1 and 1, integers from 0 to 7 (as far
-/// as they go), predicates.
-pub fn random(t: &Tensor, seed: u64) -> HostTensor {
+/// as they go), predicates. The error: more bytes than there is memory for.
+pub fn random(t: &Tensor, seed: u64) -> Result<HostTensor> {
     use DType as D;
     let mut state = seed;
     let mut next = move || {
@@ -139,7 +140,14 @@ pub fn random(t: &Tensor, seed: u64) -> HostTensor {
         z ^ z >> 31
     };
     let mut unit = move || (next() >> 11) as f64 / (1u64 << 52) as f64 - 1.0;
-    let mut bytes = Vec::with_capacity(t.bytes() as usize);
+    let mut bytes = vec![];
+    usize::try_from(t.bytes()).ok().and_then(|n| bytes.try_reserve_exact(n).ok()).ok_or_else(|| {
+        Error::Input(format!(
+            "input `{}` has {} bytes, more than this machine has memory to make up",
+            t.name,
+            t.bytes()
+        ))
+    })?;
     let real = t.dtype.real();
     let parts = if t.dtype.is_complex() { 2 * t.elements() } else { t.elements() };
     for _ in 0..parts {
@@ -159,7 +167,7 @@ pub fn random(t: &Tensor, seed: u64) -> HostTensor {
             }
         }
     }
-    HostTensor { dtype: t.dtype, shape: t.shape.clone(), bytes }
+    Ok(HostTensor { dtype: t.dtype, shape: t.shape.clone(), bytes })
 }
 
 /// The code of a value of at most 1, rounded towards zero.
@@ -223,7 +231,7 @@ mod tests {
     fn random_values_are_in_range_and_depend_on_the_seed_alone() {
         for dtype in DType::all() {
             let t = Tensor { name: "x".into(), dtype, shape: vec![3, 7] };
-            let (a, b, c) = (random(&t, 1), random(&t, 1), random(&t, 2));
+            let [a, b, c] = [1, 1, 2].map(|seed| random(&t, seed).unwrap());
             assert_eq!(a, b);
             assert_ne!(a, c, "{dtype}");
             assert_eq!(a.bytes.len() as u64, t.bytes());
@@ -235,6 +243,10 @@ mod tests {
             }
         }
         let t = Tensor { name: "x".into(), dtype: D::F32, shape: vec![2] };
-        assert_eq!(show(D::F32, &random(&t, 7).bytes, 2), show(D::F32, &random(&t, 7).bytes, 2));
+        let one = || show(D::F32, &random(&t, 7).unwrap().bytes, 2);
+        assert_eq!(one(), one());
+        let huge = Tensor { name: "x".into(), dtype: D::F32, shape: vec![1 << 60] };
+        let said = random(&huge, 1).unwrap_err().to_string();
+        assert!(said.contains("input `x` has 4611686018427387904 bytes"), "{said}");
     }
 }

@@ -213,3 +213,12 @@ fn the_shipped_runtime_is_small() {
         Err(_) => skipped("there is no stub/zml-run, as `make build` makes it"),
     }
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_stdout_does_not_take_is_an_error() {
+    let full = std::fs::File::create("/dev/full").unwrap();
+    let ran = Command::new(env!("CARGO_BIN_EXE_zml-run")).arg("--help").stdout(full).output().unwrap();
+    assert_eq!(ran.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&ran.stderr).starts_with("error: cannot write to stdout"), "{ran:?}");
+}

@@ -17,7 +17,7 @@ fn every_type_round_trips_in_both_formats() {
     for dtype in DType::all() {
         for shape in [&[][..], &[5], &[2, 3], &[0, 4]] {
             let t = expected(dtype, shape);
-            let value = random(&t, 3);
+            let value = random(&t, 3).unwrap();
             npy::write(&n, &value).unwrap();
             assert_eq!(npy::read(&n, &t).unwrap(), value);
             let header = std::fs::read(&n).unwrap();
@@ -89,7 +89,7 @@ fn damaged_npy_is_refused_wherever_it_is_cut() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t.npy");
     let t = expected(DType::F32, &[4]);
-    npy::write(&path, &random(&t, 1)).unwrap();
+    npy::write(&path, &random(&t, 1).unwrap()).unwrap();
     let whole = std::fs::read(&path).unwrap();
     for n in 0..whole.len() {
         std::fs::write(&path, &whole[..n]).unwrap();
