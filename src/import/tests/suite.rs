@@ -19,13 +19,19 @@ fn suite() -> Option<PathBuf> {
         return Some(p.into());
     }
     let archive = common::corpus()?.join("stablehlo-suite.tar.xz");
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("stablehlo-suite");
-    let done = dir.join("suite");
+    let home = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let done = home.join("stablehlo-suite/suite");
     static UNPACK: std::sync::Once = std::sync::Once::new();
     UNPACK.call_once(|| {
         if !done.is_dir() {
-            std::fs::create_dir_all(&dir).expect("a folder for the suite");
-            let _ = Command::new("tar").arg("xf").arg(&archive).arg("-C").arg(&dir).status();
+            // Other processes do the same: the folder has its name once all is in it.
+            let own = home.join(format!("stablehlo-suite.{}", std::process::id()));
+            std::fs::create_dir_all(&own).expect("a folder for the suite");
+            let unpacked = Command::new("tar").arg("xf").arg(&archive).arg("-C").arg(&own).status();
+            if unpacked.is_ok_and(|s| s.success()) {
+                let _ = std::fs::rename(&own, home.join("stablehlo-suite"));
+            }
+            let _ = std::fs::remove_dir_all(&own);
         }
     });
     if !done.is_dir() {
