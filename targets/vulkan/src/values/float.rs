@@ -216,7 +216,7 @@ impl Form {
     /// IEEE 754 maximum or minimum.
     fn extreme<'c>(self, b: &B<'c>, x: V<'c>, y: V<'c>, max: bool) -> V<'c> {
         let is_number = |v| constant(v).is_some_and(|c| !c.is_nan());
-        if self.orders_zeros && ![x, y].into_iter().any(is_number) {
+        if self.orders_zeros && x.r#type() == b.f32() && ![x, y].into_iter().any(is_number) {
             let of_numbers = b.same(if max { "spirv.GL.FMax" } else { "spirv.GL.FMin" }, &[x, y]);
             return b.select(b.cmpf("uno", x, y), b.cfloat(x.r#type(), f64::NAN), of_numbers);
         }

@@ -40,7 +40,7 @@ mod vector;
 pub use matrix::FACTORS;
 use rewrite::Form;
 
-/// The profile's option for a device whose `FMax` and `FMin` have -0 below +0, which GLSL leaves open.
+/// The profile's option for a device whose `FMax` and `FMin` of f32 have -0 below +0, which GLSL leaves open.
 const ORDERS_ZEROS: &str = "orders-zeros";
 /// The profile's option for a device whose arithmetic gives one NaN, that of all bits but the sign.
 const ONE_NAN: &str = "one-nan";

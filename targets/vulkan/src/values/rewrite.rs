@@ -32,7 +32,7 @@ pub struct Rewrite<'c> {
 pub struct Form {
     /// Indices are of 64 bits.
     pub wide: bool,
-    /// `FMax` and `FMin` have -0 below +0.
+    /// `FMax` and `FMin` of f32 have -0 below +0.
     pub orders_zeros: bool,
     /// Arithmetic gives one NaN, that of all bits but the sign.
     pub has_one_nan: bool,
