@@ -42,3 +42,14 @@ fn launches(name: &str) -> usize {
     assert!(!steps.iter().any(|s| matches!(s, Step::While { .. } | Step::Copy { .. })), "{name}: a loop or a copy");
     steps.iter().filter(|s| matches!(s, Step::Dispatch(_))).count()
 }
+
+/// Queries, keys and values of a step, turned by their position: their accumulators share the workgroup's memory.
+#[test]
+fn projections_of_several_lengths_fit_in_workgroup_memory() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = fixture("variants/projections_bf16.mlir");
+    zmlc_ok(folder.path(), &["init", program.to_str().expect("UTF-8"), "-o", "model", "--name", "m"]);
+    let artifact = build(folder.path(), &folder.path().join("model/model.toml"), "vulkan:vulkan1.3-nvidia", &[]);
+    let steps = &artifact.manifest.profiles[0].programs[0].steps;
+    assert_eq!(steps.iter().filter(|s| matches!(s, Step::Dispatch(_))).count(), 1);
+}

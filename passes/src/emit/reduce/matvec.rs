@@ -67,9 +67,11 @@ pub fn plans<'c>(
     let most = power_below(i64::from(spec.max_block)).min(BLOCK);
     let slots = slots(resident, spec);
     let mut block = most;
+    // A kernel has the accumulators of all sections.
+    let accumulators = sections.iter().map(accumulators).sum();
     loop {
         for s in sections.iter_mut() {
-            s.plan = plan(d, s, block, slots, spec, staged);
+            s.plan = plan(d, s, (block, accumulators), slots, spec, staged);
         }
         let turns: i64 = sections.iter().map(|s| groups(&s.plan)).sum();
         let widest = sections.iter().map(|s| if s.plan.across { block } else { s.plan.parts }).max().unwrap_or(1);
@@ -92,7 +94,13 @@ fn groups(plan: &Plan) -> i64 {
     (plan.units() + plan.owned - 1) / plan.owned
 }
 
-fn plan(d: &Dispatch, s: &Section, block: i64, slots: i64, spec: &DeviceSpec, staged: bool) -> Plan {
+/// Bytes that a thread's lane accumulates.
+fn accumulators(s: &Section) -> i64 {
+    let outs = s.heavy.iter().flat_map(|h| &h.nest.outs);
+    outs.map(|o| elem_bytes(o.r#type())).sum::<i64>() * s.plan.space.orbit.0
+}
+
+fn plan(d: &Dispatch, s: &Section, (block, all): (i64, i64), slots: i64, spec: &DeviceSpec, staged: bool) -> Plan {
     let space = s.plan.space;
     let nest = largest(&s.heavy);
     let extents = shape(result(nest.op, 0).r#type());
@@ -109,8 +117,8 @@ fn plan(d: &Dispatch, s: &Section, block: i64, slots: i64, spec: &DeviceSpec, st
         // Neighbouring rows lie next to each other: lanes and threads go along them, parts along what is reduced.
         let inner = if count > 1 { apart } else { plan.shape[j] };
         // All accumulators of a workgroup meet in its memory.
-        let outs = s.heavy.iter().flat_map(|h| &h.nest.outs).map(|o| elem_bytes(o.r#type())).sum::<i64>() * count;
-        let room = i64::from(spec.shared_bytes) * 3 / 4 / (outs * block);
+        let shared = i64::from(spec.shared_bytes);
+        let room = (shared * 3 / 4 / (accumulators(s) * block)).min(shared * 7 / 8 / (all * block));
         let mut lanes = own_lanes(nest, spec);
         while lanes > 1 && (inner % lanes != 0 || lanes > room) {
             lanes /= 2;
